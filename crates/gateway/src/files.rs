@@ -1,0 +1,151 @@
+//! The file writer: whole files appear at once, durably, or not at all.
+//!
+//! A file is written beside its place under a hidden name, synced, moved into place, and then the directory is
+//! synced: after a power cut there is the old file or the new one. The functions block (they wait for
+//! the disk); code that serves requests calls them through `spawn_blocking`.
+
+use std::fs::{File, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use crate::point::{Point, around_sync};
+
+/// Who may read a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Its owner alone (0600): keys and tokens.
+    Private,
+    /// Everyone (0644).
+    Public,
+}
+
+impl Access {
+    fn permissions(self) -> Permissions {
+        Permissions::from_mode(match self {
+            Access::Private => 0o600,
+            Access::Public => 0o644,
+        })
+    }
+}
+
+/// Why a file was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// [`create_new`] found a file already there, and left it as it was.
+    #[error("{} already exists", path.display())]
+    Exists {
+        /// The file asked for.
+        path: PathBuf,
+    },
+    /// The file system refused.
+    #[error("{} could not be written", path.display())]
+    Write {
+        /// The file asked for.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Writes a file, in place of one that may be there.
+pub fn write(point: Point, path: &Path, contents: &[u8], access: Access) -> Result<(), Error> {
+    around_sync(point, || {
+        let prepared = prepare(path, contents, access)?;
+        prepared.persist(path).map_err(|refused| failed(path, refused.error))?;
+        sync_directory(path)
+    })
+}
+
+/// Writes a file that must not be there yet: of several writers at once, exactly one succeeds.
+pub fn create_new(point: Point, path: &Path, contents: &[u8], access: Access) -> Result<(), Error> {
+    around_sync(point, || {
+        let prepared = prepare(path, contents, access)?;
+        prepared.persist_noclobber(path).map_err(|refused| failed(path, refused.error))?;
+        sync_directory(path)
+    })
+}
+
+fn prepare(path: &Path, contents: &[u8], access: Access) -> Result<NamedTempFile, Error> {
+    let write = || {
+        let mut file = tempfile::Builder::new()
+            .prefix(".holdfast-")
+            .suffix(".new")
+            .permissions(access.permissions())
+            .tempfile_in(directory(path))?;
+        file.write_all(contents)?;
+        file.as_file().sync_all()?;
+        Ok(file)
+    };
+    write().map_err(|source| failed(path, source))
+}
+
+fn sync_directory(path: &Path) -> Result<(), Error> {
+    File::open(directory(path))
+        .and_then(|directory| directory.sync_all())
+        .map_err(|source| failed(path, source))
+}
+
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn failed(path: &Path, source: io::Error) -> Error {
+    let path = path.to_owned();
+    match source.kind() {
+        io::ErrorKind::AlreadyExists => Error::Exists { path },
+        _ => Error::Write { path, source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(path: &Path) -> (Vec<u8>, u32) {
+        let mode = std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        (std::fs::read(path).unwrap(), mode)
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_and_leaves_nothing_beside_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key");
+        write(Point::FILE_OTHER, &path, b"a longer first text", Access::Public).unwrap();
+        write(Point::FILE_OTHER, &path, b"second", Access::Private).unwrap();
+        assert_eq!(read(&path), (b"second".to_vec(), 0o600));
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn an_existing_file_is_never_overwritten_by_create_new() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key");
+        create_new(Point::FILE_OTHER, &path, b"first", Access::Private).unwrap();
+        let refused = create_new(Point::FILE_OTHER, &path, b"second", Access::Private);
+        assert!(matches!(refused, Err(Error::Exists { .. })), "{refused:?}");
+        assert_eq!(read(&path), (b"first".to_vec(), 0o600));
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn of_many_creators_one_wins() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key");
+        let create = |n: u8| create_new(Point::FILE_OTHER, &path, &[n], Access::Private).is_ok();
+        let wins = std::thread::scope(|scope| {
+            let tries: Vec<_> = (0..16).map(|n| scope.spawn(move || create(n))).collect();
+            tries.into_iter().map(|one| one.join().unwrap()).filter(|won| *won).count()
+        });
+        assert_eq!(wins, 1);
+    }
+
+    #[test]
+    fn a_missing_directory_is_an_error_that_names_the_file() {
+        let refused = write(Point::FILE_OTHER, Path::new("/nonexistent/key"), b"", Access::Public)
+            .unwrap_err();
+        assert_eq!(refused.to_string(), "/nonexistent/key could not be written");
+    }
+}
