@@ -1,0 +1,321 @@
+//! The one decision: a domain, what happened and the time give the transition. Nothing else in the
+//! product decides where a domain goes.
+
+use std::time::Duration;
+
+use crate::{
+    Domain, Note, Outcome, Phase, Policy, Rule, State, Timestamp, Wanted, policy::jittered, table,
+};
+
+/// One row of history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hop {
+    /// Left.
+    pub from: State,
+    /// Entered; equal to `from` for a retry in place.
+    pub to: State,
+    /// Which try of `from` this was, from one.
+    pub attempt: u32,
+    /// How long `from` had lasted.
+    pub lasted: Duration,
+    /// Why, if it was not a success.
+    pub error: Option<Note>,
+}
+
+/// What is to be committed. Everything a worker changes of a domain is in here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transition {
+    /// The history rows, in order; empty for a quiet wait.
+    pub hops: Vec<Hop>,
+    /// The state afterwards.
+    pub state: State,
+    /// Tries made of that state.
+    pub attempt: u32,
+    /// Since when in that state.
+    pub entered_at: Timestamp,
+    /// When it is tried next; none when it is over or queued.
+    pub next_attempt_at: Option<Timestamp>,
+    /// Its place in the queue for an order, if it waits there.
+    pub queued_at: Option<Timestamp>,
+    /// Phase failures in a row.
+    pub failures: u32,
+    /// Since when nothing but failures.
+    pub failing_since: Option<Timestamp>,
+    /// The latest cause.
+    pub last_error: Option<Note>,
+    /// Is the open order, if any, over with this?
+    pub order_ends: bool,
+}
+
+/// What a person's request amounts to in the domain's present state; none when there is nothing to do.
+#[must_use]
+pub fn asked(domain: &Domain, wanted: Wanted) -> Option<Outcome> {
+    match (wanted, domain.state) {
+        (_, state) if state.is_failure() => Some(Outcome::TimeToRetry),
+        (Wanted::Renew, State::Active) => Some(Outcome::RenewalNeeded),
+        _ => None,
+    }
+}
+
+/// Decides. Total: an outcome the table does not know in this state fails the state's phase.
+#[must_use]
+pub fn decide(domain: &Domain, outcome: &Outcome, policy: &Policy, now: Timestamp) -> Transition {
+    let step = Step { domain, policy, now };
+    match table::rule(domain.state, outcome.kind()) {
+        Some(Rule::Go(path)) => step.go(path, outcome),
+        Some(Rule::Retry(exhausted)) => step.retry(exhausted, outcome),
+        Some(Rule::Watch(exhausted)) => step.watch(exhausted, outcome),
+        Some(Rule::Fail(to)) => step.fail(to, outcome.note().cloned(), ends_order(outcome)),
+        Some(Rule::Wait) => step.wait(outcome),
+        Some(Rule::Resume) => step.resume(),
+        None => step.unexpected(outcome),
+    }
+}
+
+/// The failure state of a state's phase, where an outcome outside the table leads.
+pub(crate) const fn phase_failure(state: State) -> Option<State> {
+    if state.is_failure() {
+        return None;
+    }
+    match state.phase() {
+        Phase::Dns => Some(State::DnsVerificationFailed),
+        Phase::Order => Some(State::AcmeOrderFailed),
+        Phase::Challenge => Some(State::AcmeChallengeFailed),
+        Phase::Download => Some(State::CertificateDownloadFailed),
+        Phase::Deployment => Some(State::CertificateDeploymentFailed),
+        Phase::Intake | Phase::Rest | Phase::Renewal => None,
+    }
+}
+
+const fn ends_order(outcome: &Outcome) -> bool {
+    matches!(
+        outcome,
+        Outcome::ChallengeInvalid { .. }
+            | Outcome::OrderGone { .. }
+            | Outcome::CertificateIssued
+            | Outcome::Hopeless { .. }
+    )
+}
+
+struct Step<'a> {
+    domain: &'a Domain,
+    policy: &'a Policy,
+    now: Timestamp,
+}
+
+impl Step<'_> {
+    fn stayed(&self) -> Duration {
+        self.now.since(self.domain.entered_at)
+    }
+
+    /// Nothing changed yet.
+    fn same(&self) -> Transition {
+        let domain = self.domain;
+        Transition {
+            hops: Vec::new(),
+            state: domain.state,
+            attempt: domain.attempt,
+            entered_at: domain.entered_at,
+            next_attempt_at: domain.next_attempt_at,
+            queued_at: domain.queued_at,
+            failures: domain.failures,
+            failing_since: domain.failing_since,
+            last_error: domain.last_error.clone(),
+            order_ends: false,
+        }
+    }
+
+    fn hop(&self, to: State, error: Option<Note>) -> Hop {
+        let attempt = self.domain.attempt.saturating_add(1);
+        Hop { from: self.domain.state, to, attempt, lasted: self.stayed(), error }
+    }
+
+    /// Through `path`; only the first hop took any time.
+    fn through(&self, path: &[State], error: Option<Note>) -> Transition {
+        let mut transition = self.same();
+        for &to in path {
+            let hop = if transition.hops.is_empty() {
+                self.hop(to, error.clone())
+            } else {
+                Hop { from: transition.state, to, attempt: 1, lasted: Duration::ZERO, error: None }
+            };
+            transition.hops.push(hop);
+            transition.state = to;
+        }
+        transition.attempt = 0;
+        transition.entered_at = self.now;
+        transition.last_error = error;
+        transition.next_attempt_at = Some(self.now);
+        transition.queued_at = None;
+        self.settle(transition)
+    }
+
+    /// What follows from the state alone.
+    fn settle(&self, mut transition: Transition) -> Transition {
+        match transition.state {
+            State::AcmeOrdering => {
+                transition.queued_at = Some(self.domain.queued_at.unwrap_or(self.now));
+                transition.next_attempt_at = None;
+                transition.order_ends = true;
+            }
+            State::Active => {
+                transition.failures = 0;
+                transition.failing_since = None;
+                transition.next_attempt_at = Some(self.renewal_look());
+            }
+            State::Failed => {
+                transition.next_attempt_at = None;
+                transition.order_ends = true;
+            }
+            _ => {}
+        }
+        transition
+    }
+
+    fn go(&self, path: &[State], outcome: &Outcome) -> Transition {
+        let mut transition = self.through(path, None);
+        transition.order_ends |= ends_order(outcome);
+        transition
+    }
+
+    fn retry(&self, exhausted: State, outcome: &Outcome) -> Transition {
+        let attempt = self.domain.attempt.saturating_add(1);
+        let note = outcome.note().cloned();
+        let Some(limits) = self.policy.limits(self.domain.state) else {
+            return self.fail(exhausted, note, false);
+        };
+        if limits.exhausted(attempt, self.stayed()) {
+            return self.fail(exhausted, note.or_else(|| Some(self.too_long(attempt))), false);
+        }
+        let delay = jittered(limits.delay(attempt), self.domain.id, attempt);
+        let end = self.domain.entered_at.plus(limits.within);
+        let next =
+            outcome.not_before().unwrap_or_else(|| self.now.plus(delay)).min(end).max(self.now);
+        Transition {
+            hops: vec![self.hop(self.domain.state, note.clone())],
+            attempt,
+            next_attempt_at: Some(next),
+            last_error: note,
+            ..self.same()
+        }
+    }
+
+    fn too_long(&self, attempt: u32) -> Note {
+        let detail = format!(
+            "no decision after {attempt} attempts and {} s in {}",
+            self.stayed().as_secs(),
+            self.domain.state
+        );
+        Note::new("timed-out", detail)
+    }
+
+    fn watch(&self, exhausted: State, outcome: &Outcome) -> Transition {
+        let attempt = self.domain.attempt.saturating_add(1);
+        let note = outcome.note().cloned();
+        let limits = &self.policy.watch;
+        if limits.exhausted(attempt, self.stayed()) {
+            return self.fail(exhausted, note, true);
+        }
+        let delay = jittered(limits.delay(attempt.saturating_add(1)), self.domain.id, attempt);
+        let next = Some(self.now.plus(delay));
+        Transition { attempt, next_attempt_at: next, last_error: note, ..self.same() }
+    }
+
+    fn fail(&self, to: State, note: Option<Note>, order_ends: bool) -> Transition {
+        let mut transition = self.through(&[to], note);
+        transition.failures = self.domain.failures.saturating_add(1);
+        transition.failing_since = Some(self.domain.failing_since.unwrap_or(self.now));
+        transition.order_ends |= order_ends;
+        if to.is_phase_failure() {
+            transition.next_attempt_at =
+                Some(self.now.plus(self.failure_delay(to, transition.failures)));
+        }
+        transition
+    }
+
+    fn failure_delay(&self, to: State, failures: u32) -> Duration {
+        let delay = match to {
+            State::DnsVerificationFailed => self.policy.watch.delay(1),
+            _ => self.policy.ladder.delay(failures),
+        };
+        jittered(delay, self.domain.id, failures)
+    }
+
+    fn wait(&self, outcome: &Outcome) -> Transition {
+        let mut transition = self.same();
+        transition.next_attempt_at = match self.domain.state {
+            State::AcmeOrdering | State::Failed => None,
+            State::CertificateDeploying => Some(self.now.plus(self.policy.deployment_look)),
+            _ => Some(outcome.not_before().unwrap_or_else(|| self.later()).max(self.now)),
+        };
+        if let Some(note) = outcome.note() {
+            transition.last_error = Some(note.clone());
+        }
+        if self.domain.state == State::AcmeOrdering {
+            transition.queued_at = Some(self.domain.queued_at.unwrap_or(self.now));
+            transition.order_ends = true;
+        }
+        transition
+    }
+
+    fn later(&self) -> Timestamp {
+        let failures = self.domain.failures.max(1);
+        self.now.plus(jittered(self.policy.ladder.delay(failures), self.domain.id, failures))
+    }
+
+    fn resume(&self) -> Transition {
+        let by_a_person = self.domain.wanted.is_some();
+        if !by_a_person && self.given_up() {
+            let note = self.domain.last_error.clone();
+            return self.through(&[State::Failed], note);
+        }
+        let mut transition = self.through(self.resume_path(), None);
+        if by_a_person {
+            transition.failures = 0;
+            transition.failing_since = None;
+        }
+        transition
+    }
+
+    fn resume_path(&self) -> &'static [State] {
+        match self.domain.state {
+            State::AcmeOrderFailed => &[State::AcmeOrdering],
+            State::AcmeChallengeFailed if self.domain.order_open => {
+                &[State::AcmeChallengePreparing]
+            }
+            State::AcmeChallengeFailed => &[State::AcmeOrdering],
+            State::CertificateDownloadFailed => &[State::CertificateDownloading],
+            State::CertificateDeploymentFailed => &[State::CertificateDeploying],
+            State::Failed if self.domain.certificate.is_some() => {
+                &[State::RenewalDue, State::Renewing, State::AcmeOrdering]
+            }
+            _ => &[State::DnsVerifying],
+        }
+    }
+
+    /// A first certificate is given up after a time of failures; a renewal some days after the old one ended.
+    fn given_up(&self) -> bool {
+        match (&self.domain.certificate, self.domain.failing_since) {
+            (Some(certificate), _) => {
+                self.now >= certificate.not_after.plus(self.policy.renewal.grace)
+            }
+            (None, Some(since)) => self.now.since(since) >= self.policy.ladder.give_up_after,
+            (None, None) => false,
+        }
+    }
+
+    fn renewal_look(&self) -> Timestamp {
+        let Some(certificate) = &self.domain.certificate else { return self.now };
+        let ask = self.policy.renewal.ask_at(certificate.not_before, certificate.not_after);
+        // Certificates issued together are not all asked about together.
+        let spread = jittered(certificate.lifetime() / 100, self.domain.id, 0);
+        ask.plus(spread).max(self.now)
+    }
+
+    fn unexpected(&self, outcome: &Outcome) -> Transition {
+        let Some(to) = phase_failure(self.domain.state) else { return self.wait(outcome) };
+        let kind = outcome.kind().as_str();
+        let detail = format!("{kind} is no outcome of {}; please report this", self.domain.state);
+        self.fail(to, Some(Note::new("unexpected-outcome", detail)), false)
+    }
+}

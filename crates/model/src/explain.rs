@@ -1,0 +1,310 @@
+//! "Why is it stuck?" answered: for every state one cause, one fix, who must act and when the next
+//! attempt is. Pure: whoever asks brings the facts.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Domain, Note, State, Timestamp};
+
+/// Who must act for it to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Who {
+    /// The owner of the name, at a registrar.
+    Customer,
+    /// Whoever runs this installation.
+    Operator,
+    /// It goes on by itself.
+    Holdfast,
+    /// The certificate authority.
+    Ca,
+    /// Nothing is to be done.
+    Nobody,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// What was looked at: `dns`, `ca`, `edge`.
+    pub name: String,
+    /// Is it as it should be?
+    pub ok: bool,
+    /// What was expected.
+    pub expected: String,
+    /// What was seen.
+    pub seen: String,
+}
+
+/// Where it stands in the queue for an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueFacts {
+    /// From one.
+    pub place: u64,
+    /// The CA asked to be left alone until then.
+    pub paused_until: Option<Timestamp>,
+    /// When the order budget allows the next one.
+    pub next_slot_at: Option<Timestamp>,
+}
+
+/// What the edges of its group say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EdgeFacts {
+    /// Edges that reported lately.
+    pub live: u32,
+    /// Of those, how many do not serve the newest certificate yet.
+    pub behind: u32,
+}
+
+/// What the asker found out beside the row itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// What DNS says now, when it is not as it should be.
+    pub dns: Option<Note>,
+    /// Its place in the queue, while it waits there.
+    pub queue: Option<QueueFacts>,
+    /// Its edges.
+    pub edges: EdgeFacts,
+    /// The records the customer must set, in a sentence.
+    pub required: String,
+    /// All that was looked at.
+    pub checks: Vec<Check>,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// One sentence: how it stands.
+    pub summary: String,
+    /// A stable code.
+    pub cause: String,
+    /// One sentence: what to do.
+    pub fix: String,
+    /// Who must do it.
+    pub who: Who,
+    /// When the next attempt is, if one is planned.
+    pub next_attempt_at: Option<Timestamp>,
+    /// What was looked at.
+    pub checks: Vec<Check>,
+}
+
+/// Lapsed claims in a row after which a domain is called poisonous.
+const POISON: u32 = 20;
+
+/// Explains.
+#[must_use]
+pub fn explain(domain: &Domain, facts: &Facts) -> Explanation {
+    let answer = special(domain, facts).unwrap_or_else(|| ordinary(domain, facts));
+    Explanation {
+        summary: answer.summary,
+        cause: answer.cause,
+        fix: answer.fix,
+        who: answer.who,
+        next_attempt_at: answer.next_attempt_at.or(domain.next_attempt_at),
+        checks: facts.checks.clone(),
+    }
+}
+
+struct Answer {
+    summary: String,
+    cause: String,
+    fix: String,
+    who: Who,
+    next_attempt_at: Option<Timestamp>,
+}
+
+impl Answer {
+    fn new(who: Who, cause: &str, summary: impl Into<String>, fix: impl Into<String>) -> Self {
+        let (summary, fix) = (summary.into(), fix.into());
+        Self { summary, cause: cause.to_owned(), fix, who, next_attempt_at: None }
+    }
+}
+
+/// What overrides the state.
+fn special(domain: &Domain, facts: &Facts) -> Option<Answer> {
+    let name = &domain.name;
+    if domain.removed_at.is_some() {
+        return Some(Answer::new(
+            Who::Nobody,
+            "removed",
+            format!("{name} was removed."),
+            "Nothing is to be done.",
+        ));
+    }
+    if domain.removing_since.is_some() {
+        let summary =
+            format!("{name} is being removed; {} live edges still have it.", facts.edges.behind);
+        let fix = "Nothing: the name is free once the live edges dropped it.";
+        return Some(Answer::new(Who::Holdfast, "removing", summary, fix));
+    }
+    if domain.lapses >= POISON {
+        let summary = format!(
+            "Work on {name} was begun {} times without an end: it may crash or hang its worker.",
+            domain.lapses
+        );
+        let fix = "Look at the replicas' logs for this name; each further try waits longer.";
+        return Some(Answer::new(Who::Operator, "claims-lapse", summary, fix));
+    }
+    None
+}
+
+fn ordinary(domain: &Domain, facts: &Facts) -> Answer {
+    match domain.state {
+        State::Active => active(domain, facts),
+        State::AcmeOrdering => queued(domain, facts),
+        State::CertificateDeploying => deploying(domain, facts),
+        State::DnsVerifying if domain.last_error.is_none() => working(domain),
+        State::DnsVerifying | State::DnsVerificationFailed => dns(domain, facts),
+        state if state.is_failure() => failed(domain, facts),
+        _ => working(domain),
+    }
+}
+
+fn working(domain: &Domain) -> Answer {
+    let summary = format!("{} is in {} and moves on by itself.", domain.name, domain.state);
+    Answer::new(Who::Holdfast, "in-progress", summary, "Nothing: wait for the next attempt.")
+}
+
+fn active(domain: &Domain, facts: &Facts) -> Answer {
+    let name = &domain.name;
+    let until = domain.certificate.as_ref().map(|certificate| certificate.not_after);
+    let until =
+        until.map_or_else(String::new, |at| format!(" with a certificate valid until {at}"));
+    match &facts.dns {
+        Some(note) => Answer::new(
+            Who::Customer,
+            &note.code,
+            format!("{name} is served{until}, but its DNS is not as it should be: {}", note.detail),
+            format!(
+                "Ask the customer to set {}. The certificate is renewed all the same.",
+                facts.required
+            ),
+        ),
+        None => Answer::new(
+            Who::Nobody,
+            "active",
+            format!("{name} is served{until}."),
+            "Nothing is to be done.",
+        ),
+    }
+}
+
+fn queued(domain: &Domain, facts: &Facts) -> Answer {
+    let Some(queue) = facts.queue else { return working(domain) };
+    let wait = queue.paused_until.max(queue.next_slot_at);
+    let Some(until) = wait else { return working(domain) };
+    let (cause, why) = match queue.paused_until {
+        Some(_) => ("ca-asked-to-wait", "the CA asked to be left alone"),
+        None => ("order-budget", "the order budget of this CA account is spent"),
+    };
+    let summary = format!(
+        "{} waits at place {} for an order: {why} until {until}. No attempt is lost.",
+        domain.name, queue.place
+    );
+    let fix = "Nothing: the queue drains at the CA's pace, renewals first.";
+    Answer { next_attempt_at: Some(until), ..Answer::new(Who::Ca, cause, summary, fix) }
+}
+
+fn deploying(domain: &Domain, facts: &Facts) -> Answer {
+    let (name, group) = (&domain.name, &domain.edge_group);
+    if facts.edges.live == 0 {
+        return Answer::new(
+            Who::Operator,
+            "no-live-edge",
+            format!("{name} has its certificate, but no edge of group `{group}` reported lately."),
+            format!(
+                "Start an edge agent in group `{group}`, or see `holdfast edge list` for why none is live."
+            ),
+        );
+    }
+    let summary = format!(
+        "{} of {} live edges are still taking {name}.",
+        facts.edges.behind, facts.edges.live
+    );
+    Answer::new(
+        Who::Holdfast,
+        "edges-applying",
+        summary,
+        "Nothing: it is Active once it is seen served.",
+    )
+}
+
+fn dns(domain: &Domain, facts: &Facts) -> Answer {
+    let name = &domain.name;
+    let Some(note) = facts.dns.as_ref().or(domain.last_error.as_ref()) else {
+        return working(domain);
+    };
+    let (who, remedy) = match note.code.as_ref() {
+        "dns-servfail" | "dns-refused" | "dns-timeout" => {
+            (Who::Customer, "Ask the customer to mend the name servers of the name, and to set")
+        }
+        "dns-stale-aaaa" => (
+            Who::Customer,
+            "Ask the customer to delete the AAAA record, which the CA tries first, and to keep",
+        ),
+        _ => (Who::Customer, "Ask the customer to set"),
+    };
+    let summary = format!("{name} is not pointed at the edge: {}", note.detail);
+    Answer::new(
+        who,
+        &note.code,
+        summary,
+        format!("{remedy} {}; it is noticed by itself.", facts.required),
+    )
+}
+
+fn failed(domain: &Domain, facts: &Facts) -> Answer {
+    let fallback = Note::new("unknown", "no cause was kept");
+    let note = domain.last_error.as_ref().unwrap_or(&fallback);
+    let (who, fix) = advice(&note.code);
+    // A challenge that failed because the name moved away is the customer's to mend, whatever the CA called it.
+    if let (State::AcmeChallengeFailed, Some(dns)) = (domain.state, &facts.dns) {
+        let fix = format!("Ask the customer to set {}.", facts.required);
+        let summary =
+            format!("The CA could not validate {}: {} {}", domain.name, note.detail, dns.detail);
+        return Answer::new(Who::Customer, &dns.code, summary, fix);
+    }
+    let summary = format!("{} is in {}: {}", domain.name, domain.state, note.detail);
+    Answer::new(who, &note.code, summary, fix)
+}
+
+/// Who can mend a cause, and how.
+fn advice(code: &str) -> (Who, &'static str) {
+    match code {
+        "acme-caa" => (
+            Who::Customer,
+            "Ask the customer to let this CA issue in the CAA record of the name, then `holdfast domain retry`.",
+        ),
+        "acme-rejected-identifier" => {
+            (Who::Operator, "The CA's policy forbids this name; remove it, or use another CA.")
+        }
+        "acme-connection" | "acme-unauthorized" | "acme-tls" | "acme-incorrect-response" => (
+            Who::Operator,
+            "Make sure that http://NAME/.well-known/acme-challenge/ reaches a replica or the edge, before any redirect; it is tried again by itself.",
+        ),
+        "acme-dns" => {
+            (Who::Customer, "Ask the customer to mend the name's DNS; it is tried again by itself.")
+        }
+        "acme-account" | "acme-terms" | "acme-external-account" => (
+            Who::Operator,
+            "Look at the [acme] section: the CA does not accept this account; `holdfast doctor` says more.",
+        ),
+        "acme-rate-limited" | "acme-server" | "ca-unreachable" | "timed-out" => {
+            (Who::Ca, "Nothing: it is tried again by itself; see the CA's status page if it lasts.")
+        }
+        "edge-refused" => (
+            Who::Operator,
+            "See `holdfast edge list` for what the edge said; it is tried again by itself.",
+        ),
+        "dns-nxdomain"
+        | "dns-no-records"
+        | "dns-cname-elsewhere"
+        | "dns-address-elsewhere"
+        | "dns-stale-aaaa" => (
+            Who::Customer,
+            "Ask the customer to set the records shown in `required_dns`, then `holdfast domain retry`.",
+        ),
+        _ => (
+            Who::Operator,
+            "Mend the cause, then `holdfast domain retry NAME`; where a next attempt is named, it is tried by itself.",
+        ),
+    }
+}

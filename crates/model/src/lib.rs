@@ -1,0 +1,29 @@
+//! What a custom domain is and how it moves.
+//!
+//! Everything here is pure: no I/O, no async, no clock. Time is an argument, randomness is derived from
+//! the domain's id, and a decision is a function from data to data. The engine, the API, the documentation and the
+//! tests all read the same table.
+
+mod certificate;
+mod decide;
+mod domain;
+mod explain;
+mod hostname;
+mod note;
+mod outcome;
+mod policy;
+mod state;
+mod table;
+mod time;
+
+pub use certificate::CertificateSummary;
+pub use decide::{Hop, Transition, asked, decide};
+pub use domain::{Domain, DomainId, Wanted};
+pub use explain::{Check, EdgeFacts, Explanation, Facts, QueueFacts, Who, explain};
+pub use hostname::{Hostname, HostnameError};
+pub use note::Note;
+pub use outcome::{Outcome, OutcomeKind};
+pub use policy::{Ladder, Limits, Policy, Renewal};
+pub use state::{Phase, State, UnknownState};
+pub use table::{Row, Rule, TABLE, mermaid, rule};
+pub use time::{Timestamp, TimestampError};

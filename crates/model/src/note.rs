@@ -1,0 +1,42 @@
+//! Why something did not work: a stable code for programs, a sentence for people.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{Deserialize, Serialize};
+
+/// A cause, as kept in `last_error` and in the history.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Note {
+    /// Stable, lower-case, hyphenated.
+    pub code: Cow<'static, str>,
+    /// What was expected, what was seen, in whose words.
+    pub detail: String,
+}
+
+impl Note {
+    /// Longest detail kept: a CA or a DNS server may send anything.
+    pub const DETAIL_LIMIT: usize = 2_000;
+
+    /// Makes a note; an overlong detail is cut at a character's boundary.
+    #[must_use]
+    pub fn new(code: impl Into<Cow<'static, str>>, detail: impl Into<String>) -> Self {
+        let mut detail = detail.into();
+        if detail.len() > Self::DETAIL_LIMIT {
+            let cut =
+                (0..=Self::DETAIL_LIMIT).rev().find(|&at| detail.is_char_boundary(at)).unwrap_or(0);
+            detail.truncate(cut);
+            detail.push('…');
+        }
+        // PostgreSQL's text cannot hold NUL, and a control character has no place in a log line.
+        if detail.contains(char::is_control) {
+            detail = detail.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        }
+        Self { code: code.into(), detail }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code, self.detail)
+    }
+}

@@ -1,0 +1,158 @@
+//! How often, how long, how soon: retry and timeout as values.
+
+use std::time::Duration;
+
+use crate::{DomainId, State, Timestamp};
+
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+/// Bounds on retrying in place. Whichever ends first ends the state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Most attempts.
+    pub attempts: u32,
+    /// Longest stay.
+    pub within: Duration,
+    /// Wait after the first attempt.
+    pub first_delay: Duration,
+    /// The wait doubles up to this.
+    pub longest_delay: Duration,
+}
+
+impl Limits {
+    /// The wait after attempt number `attempt` (from one), before jitter.
+    #[must_use]
+    pub fn delay(&self, attempt: u32) -> Duration {
+        let doublings = attempt.saturating_sub(1).min(31);
+        self.first_delay.saturating_mul(1 << doublings).min(self.longest_delay)
+    }
+
+    /// Is there no further attempt after number `attempt`, made `stayed` after the state was entered?
+    #[must_use]
+    pub fn exhausted(&self, attempt: u32, stayed: Duration) -> bool {
+        attempt >= self.attempts || stayed >= self.within
+    }
+}
+
+/// The waits between tries of a failed phase.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ladder {
+    /// The waits; the last repeats.
+    pub rungs: Vec<Duration>,
+    /// Given up when nothing but failures came for this long. A renewal has its own end.
+    pub give_up_after: Duration,
+}
+
+impl Ladder {
+    /// The wait after failure number `failures` (from one), before jitter.
+    #[must_use]
+    pub fn delay(&self, failures: u32) -> Duration {
+        let rung = usize::try_from(failures.saturating_sub(1)).unwrap_or(usize::MAX);
+        let last = self.rungs.last().copied().unwrap_or(Duration::from_secs(DAY));
+        self.rungs.get(rung).copied().unwrap_or(last)
+    }
+}
+
+/// When a certificate is renewed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Renewal {
+    /// Days before the end of a 90-day certificate; other lifetimes in proportion.
+    pub before_days: u32,
+    /// A failing renewal is given up this long after the old certificate's end.
+    pub grace: Duration,
+}
+
+impl Renewal {
+    /// When a certificate of this validity is renewed if the CA names no window: in proportion to 90 days,
+    /// and at half the life for what lives under ten days.
+    #[must_use]
+    pub fn due_at(&self, not_before: Timestamp, not_after: Timestamp) -> Timestamp {
+        let lifetime = not_after.since(not_before);
+        if lifetime < Duration::from_secs(10 * DAY) {
+            return not_before.plus(lifetime / 2);
+        }
+        let left = lifetime.mul_f64((f64::from(self.before_days) / 90.0).clamp(0.0, 0.9));
+        not_after.minus(left)
+    }
+
+    /// From when on the CA is asked for its window: half the life.
+    #[must_use]
+    pub fn ask_at(&self, not_before: Timestamp, not_after: Timestamp) -> Timestamp {
+        not_before.plus(not_after.since(not_before) / 2).min(self.due_at(not_before, not_after))
+    }
+}
+
+/// All of it. The defaults are the product's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// `DnsVerifying`.
+    pub dns: Limits,
+    /// `DnsVerificationFailed`: the slow watch.
+    pub watch: Limits,
+    /// `AcmeChallengeValidating`.
+    pub validation: Limits,
+    /// `CertificateDownloading`.
+    pub download: Limits,
+    /// How soon to look again at an edge that is still applying, if no report wakes us.
+    pub deployment_look: Duration,
+    /// Every phase failure that a later try can mend.
+    pub ladder: Ladder,
+    /// Renewal.
+    pub renewal: Renewal,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            dns: limits(5, 10 * MINUTE, 2_000, 60_000),
+            watch: limits(u32::MAX, 7 * DAY, 30_000, HOUR * 1_000),
+            validation: limits(30, 5 * MINUTE, 250, 2_000),
+            download: limits(u32::MAX, 2 * MINUTE, 250, 2_000),
+            deployment_look: Duration::from_secs(15),
+            ladder: Ladder {
+                rungs: [MINUTE, 10 * MINUTE, 100 * MINUTE, DAY].map(Duration::from_secs).to_vec(),
+                give_up_after: Duration::from_secs(7 * DAY),
+            },
+            renewal: Renewal { before_days: 30, grace: Duration::from_secs(7 * DAY) },
+        }
+    }
+}
+
+impl Policy {
+    /// The bounds on staying in a state, where it has any.
+    #[must_use]
+    pub const fn limits(&self, state: State) -> Option<&Limits> {
+        match state {
+            State::DnsVerifying => Some(&self.dns),
+            State::DnsVerificationFailed => Some(&self.watch),
+            State::AcmeChallengeValidating => Some(&self.validation),
+            State::CertificateDownloading => Some(&self.download),
+            _ => None,
+        }
+    }
+}
+
+fn limits(attempts: u32, within_secs: u64, first_ms: u64, longest_ms: u64) -> Limits {
+    Limits {
+        attempts,
+        within: Duration::from_secs(within_secs),
+        first_delay: Duration::from_millis(first_ms),
+        longest_delay: Duration::from_millis(longest_ms),
+    }
+}
+
+/// Adds up to a fifth, so that what failed together does not return together. Derived from the id, so
+/// that a replay decides the same.
+#[must_use]
+pub(crate) fn jittered(delay: Duration, id: DomainId, attempt: u32) -> Duration {
+    let mut hash = u64::from(attempt).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let (high, low) = id.0.as_u64_pair();
+    for word in [high, low] {
+        hash = (hash ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        hash ^= hash >> 33;
+    }
+    let share = f64::from(u32::try_from(hash >> 32).unwrap_or(0)) / f64::from(u32::MAX);
+    delay.saturating_add(Duration::from_secs_f64(delay.as_secs_f64() * 0.2 * share))
+}

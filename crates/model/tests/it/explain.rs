@@ -1,0 +1,57 @@
+//! Every state is explained: a cause, a fix, somebody to act.
+
+use holdfast_model::{EdgeFacts, Facts, Note, QueueFacts, State, Timestamp, Who, explain};
+
+use crate::kit::domain;
+
+#[test]
+fn every_state_has_a_cause_and_a_fix() {
+    for &state in State::ALL {
+        for error in [None, Some(Note::new("acme-server", "the CA said 500"))] {
+            let mut domain = domain(state);
+            domain.last_error = error;
+            let answer =
+                explain(&domain, &Facts { required: "a CNAME".into(), ..Facts::default() });
+            assert!(!answer.cause.is_empty() && answer.fix.ends_with('.'), "{state}: {answer:?}");
+            assert!(answer.summary.contains("shop.example.com"), "{state}: {answer:?}");
+        }
+    }
+}
+
+#[test]
+fn the_queue_is_the_cas_business() {
+    let until = Timestamp::from_seconds(1_900_000_000);
+    let queue = QueueFacts { place: 12, paused_until: Some(until), next_slot_at: None };
+    let answer =
+        explain(&domain(State::AcmeOrdering), &Facts { queue: Some(queue), ..Facts::default() });
+    assert_eq!((answer.who, answer.next_attempt_at), (Who::Ca, Some(until)));
+    assert!(answer.summary.contains("place 12"), "{}", answer.summary);
+}
+
+#[test]
+fn a_wrong_record_is_the_customers() {
+    let mut domain = domain(State::DnsVerificationFailed);
+    domain.last_error = Some(Note::new("dns-nxdomain", "the name does not exist"));
+    let facts = Facts {
+        required: "CNAME shop.example.com → edge.example.net".into(),
+        ..Facts::default()
+    };
+    let answer = explain(&domain, &facts);
+    assert_eq!((answer.who, answer.cause.as_str()), (Who::Customer, "dns-nxdomain"));
+    assert!(answer.fix.contains("edge.example.net"));
+}
+
+#[test]
+fn no_live_edge_is_the_operators() {
+    let answer = explain(&domain(State::CertificateDeploying), &Facts::default());
+    assert_eq!((answer.who, answer.cause.as_str()), (Who::Operator, "no-live-edge"));
+    let facts = Facts { edges: EdgeFacts { live: 2, behind: 1 }, ..Facts::default() };
+    assert_eq!(explain(&domain(State::CertificateDeploying), &facts).who, Who::Holdfast);
+}
+
+#[test]
+fn a_poison_domain_is_named() {
+    let mut domain = domain(State::DnsVerifying);
+    domain.lapses = 20;
+    assert_eq!(explain(&domain, &Facts::default()).cause, "claims-lapse");
+}
