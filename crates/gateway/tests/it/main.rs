@@ -1,6 +1,6 @@
 //! The gateways seen from outside: processes killed at their points, requests and handshakes gone wrong.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "in tests a panic is the report")]
+#![expect(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 mod client;
 mod listener;
