@@ -1,1 +1,82 @@
-//! .
+//! What is remembered, behind one small trait per noun.
+//!
+//! PostgreSQL and SQLite implement the same traits and pass the same conformance suite. Secrets are sealed
+//! here: callers hand over and receive plain [`Secret`] values, and nothing unsealed reaches a row. "Once" everywhere
+//! rests on unique rows and compare-and-swap, never on a lock alone. Time is the store's own clock.
+
+mod account;
+mod certificate;
+mod challenge;
+mod claim;
+mod domain;
+mod edge;
+mod error;
+mod event;
+mod key;
+mod maintenance;
+mod order;
+mod page;
+mod secret;
+mod token;
+mod wake;
+mod work;
+
+use std::sync::Arc;
+
+pub use account::{Account, AccountId, Accounts, NewAccount, OrderLimits, Terms};
+pub use certificate::{Bundle, CertificateId, Certificates, NewCertificate};
+pub use challenge::{ChallengeAnswer, ChallengeKind, Challenges, NewChallenge};
+pub use claim::{Claim, ClaimRequest, Claims, Holder};
+pub use domain::{Added, DomainFilter, DomainPatch, Domains, Import, NewDomain};
+pub use edge::{
+    Change, Changes, DeploymentStatus, Edge, EdgeId, EdgeReport, Edges, NewEdge, Observation,
+    Revision,
+};
+pub use error::{Error, Result};
+pub use event::{Actor, Event, EventBody, EventCursor, Events};
+pub use key::{Keys, MasterKey, Rotation};
+pub use maintenance::{Maintenance, Restored};
+pub use order::{Order, OrderId, Orders};
+pub use page::{Page, Paged};
+pub use secret::Secret;
+pub use token::{NewToken, Scope, Token, TokenId, Tokens};
+pub use wake::{Topic, Wake};
+pub use work::{Admission, Claimant, Claimed, Commit, Products, Work, WorkBatch};
+
+/// Everything a replica remembers.
+pub trait Store:
+    Accounts
+    + Certificates
+    + Challenges
+    + Claims
+    + Domains
+    + Edges
+    + Events
+    + Keys
+    + Maintenance
+    + Orders
+    + Tokens
+    + Wake
+    + Work
+{
+}
+
+impl<T> Store for T where
+    T: Accounts
+        + Certificates
+        + Challenges
+        + Claims
+        + Domains
+        + Edges
+        + Events
+        + Keys
+        + Maintenance
+        + Orders
+        + Tokens
+        + Wake
+        + Work
+{
+}
+
+/// A store, shared.
+pub type SharedStore = Arc<dyn Store>;

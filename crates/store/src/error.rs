@@ -1,0 +1,144 @@
+//! What can go wrong with remembering, named after the decision it forces.
+
+use holdfast_model::Timestamp;
+
+use crate::Holder;
+
+/// A result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why the store did not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Another live claim has the name.
+    #[error("the name is already in use by `{}` since {}", .0.resource, .0.since)]
+    NameInUse(Holder),
+    /// Another live claim has the resource.
+    #[error("the resource `{}` is already in use since {}", .0.resource, .0.since)]
+    ResourceInUse(Holder),
+    /// The same orchestration id came with other fields.
+    #[error(
+        "orchestration id `{orchestration_id}` was used before with another {field}; use a new id for another request"
+    )]
+    OrchestrationMismatch {
+        /// The id that came twice.
+        orchestration_id: String,
+        /// The first field that differs.
+        field: &'static str,
+    },
+    /// Whoever held it vanished while we looked: asking again is right.
+    #[error("the holder vanished while the conflict was looked up; try again")]
+    HolderVanished,
+    /// A claim that a domain still lives on cannot be given back.
+    #[error("resource `{resource}` is in use by domain {domain}; remove the domain first")]
+    ClaimInUse {
+        /// The claimed resource.
+        resource: String,
+        /// The domain that lives on it.
+        domain: String,
+    },
+    /// The worker's claim is over: another one works on it, or its time ran out.
+    #[error("the claim on this domain was lost; its work is another's now")]
+    ClaimLost,
+    /// If-Match did not match.
+    #[error("the domain changed meanwhile: version {seen}, not {expected}; read it again")]
+    VersionMismatch {
+        /// What the caller had.
+        expected: i64,
+        /// What is stored.
+        seen: i64,
+    },
+    /// No such thing.
+    #[error("no such {0}")]
+    NotFound(&'static str),
+    /// A page's cursor that this store did not make.
+    #[error("`{0}` is not a cursor of this list; use `next_cursor` of the page before")]
+    BadCursor(String),
+    /// An edge asks for changes after a revision that is no longer kept, or of another epoch.
+    #[error("revision {epoch}.{number} is not kept any more; list anew")]
+    RevisionGone {
+        /// The epoch asked for.
+        epoch: i64,
+        /// The number asked for.
+        number: i64,
+    },
+    /// The database was sealed under another master key.
+    #[error(
+        "the database was sealed under master key {expected}, this one is {given}; give the right key in [security] master_key_file or master_key"
+    )]
+    WrongMasterKey {
+        /// The id of the key the database knows.
+        expected: String,
+        /// The id of the key given.
+        given: String,
+    },
+    /// The database holds sealed values and no key was given.
+    #[error(
+        "the database holds values sealed under master key {0} and none was given; restore the key file named in [security] master_key_file"
+    )]
+    MasterKeyMissing(String),
+    /// A master key that is none.
+    #[error("a master key is 32 bytes in base64: {0}")]
+    BadMasterKey(&'static str),
+    /// A sealed value did not open: it was altered, moved to another row, or its key is gone.
+    #[error("a sealed {0} does not open: it was altered, or moved from another row")]
+    Unsealable(&'static str),
+    /// A second process on the same SQLite file.
+    #[error(
+        "{path} is in use by {holder}; SQLite serves one process: stop that one, or use PostgreSQL"
+    )]
+    FileInUse {
+        /// The database file.
+        path: String,
+        /// What the first process wrote of itself.
+        holder: String,
+    },
+    /// A URL that names no database we know.
+    #[error("`{0}` names no database; use postgres://USER@HOST/NAME or sqlite:FILE")]
+    BadUrl(String),
+    /// The schema could not be brought up to date.
+    #[error("the schema could not be migrated to version {version}")]
+    Migration {
+        /// The migration that failed.
+        version: i64,
+        /// What the database said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// A row that this release cannot read.
+    #[error("a stored {what} cannot be read: `{value}`")]
+    Corrupt {
+        /// What was read.
+        what: &'static str,
+        /// What stood there.
+        value: String,
+    },
+    /// The database did not answer, or refused.
+    #[error("the database failed at {at}")]
+    Database {
+        /// Which call.
+        at: &'static str,
+        /// What it said.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// A file beside the database could not be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// Which file.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The account may not order before this.
+    #[error("the CA account is paused until {0}")]
+    Paused(Timestamp),
+}
+
+impl Error {
+    /// Would the same call, later, perhaps succeed?
+    #[must_use]
+    pub const fn is_transient(&self) -> bool {
+        matches!(self, Self::Database { .. } | Self::HolderVanished)
+    }
+}

@@ -1,0 +1,40 @@
+//! Orders: journaled from before they are made until they end.
+
+use async_trait::async_trait;
+use holdfast_model::{DomainId, Timestamp};
+use uuid::Uuid;
+
+use crate::{AccountId, NewChallenge, Result, Secret};
+
+/// Identifies one order of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct OrderId(pub Uuid);
+
+/// An open order. Its key and CSR are sealed before it is finalized, so that whoever takes over finalizes
+/// with the same.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// Its id.
+    pub id: OrderId,
+    /// Of which domain.
+    pub domain: DomainId,
+    /// At which account.
+    pub account: AccountId,
+    /// The CA's URL of it; none until the CA has answered.
+    pub url: Option<String>,
+    /// Its challenge, once known.
+    pub challenge: Option<NewChallenge>,
+    /// The certificate's key, PKCS #8 PEM, once made.
+    pub key: Option<Secret>,
+    /// The CSR, DER, once made.
+    pub csr: Option<Vec<u8>>,
+    /// When it was begun.
+    pub created_at: Timestamp,
+}
+
+/// Orders. They are written by `Work::admit` and `Work::commit` alone.
+#[async_trait]
+pub trait Orders: Send + Sync {
+    /// The open order of a domain.
+    async fn open_order(&self, domain: DomainId) -> Result<Option<Order>>;
+}

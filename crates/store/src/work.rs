@@ -1,0 +1,123 @@
+//! Working on domains: claim, drive, commit.
+//!
+//! A claim is a row's `claimed_by`, `claimed_until` and `claim_epoch`; every commit compares epoch, version and time,
+//! so a worker that was paused too long changes nothing.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use holdfast_model::{Domain, DomainId, Timestamp, Transition};
+
+use crate::{AccountId, Actor, NewCertificate, NewChallenge, OrderId, OrderLimits, Result, Secret};
+
+/// Who claims.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claimant {
+    /// The replica, as people know it; it stands in the history.
+    pub instance: String,
+    /// This start of it; it is what is compared.
+    pub incarnation: uuid::Uuid,
+}
+
+/// A domain that is ours to work on until the claim ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claimed {
+    /// The domain as it stood.
+    pub domain: Domain,
+    /// The claim.
+    pub epoch: i64,
+    /// The order made out for it by `admit`.
+    pub order: Option<OrderId>,
+}
+
+/// What a claim gave.
+#[derive(Debug, Clone)]
+pub struct WorkBatch {
+    /// The store's clock.
+    pub now: Timestamp,
+    /// Ours to work on.
+    pub work: Vec<Claimed>,
+    /// When the next one is due, if known; none when nothing waits.
+    pub next_due_at: Option<Timestamp>,
+}
+
+/// What asking for orders gave.
+#[derive(Debug, Clone)]
+pub struct Admission {
+    /// The store's clock.
+    pub now: Timestamp,
+    /// Ours to order for, each with an order row.
+    pub work: Vec<Claimed>,
+    /// When to ask again, if any are left waiting for the clock; none if nothing waits or an end of an open order will wake us.
+    pub ask_again_at: Option<Timestamp>,
+}
+
+/// What a step produced, committed with its transition.
+#[derive(Debug, Clone, Default)]
+pub struct Products {
+    /// The CA's URL of the order.
+    pub order_url: Option<String>,
+    /// The challenge, from now on answered everywhere.
+    pub challenge: Option<NewChallenge>,
+    /// Key (PKCS #8 PEM) and CSR (DER), sealed before they are needed.
+    pub key_and_csr: Option<(Secret, Vec<u8>)>,
+    /// The certificate: becomes the domain's newest and is deployed to its group.
+    pub certificate: Option<NewCertificate>,
+    /// Deploy the domain's newest certificate to its group (anew).
+    pub deploy: bool,
+}
+
+/// What is committed, in one statement where the database can.
+#[derive(Debug, Clone)]
+pub struct Commit {
+    /// Where it goes.
+    pub transition: Transition,
+    /// What was produced.
+    pub products: Products,
+    /// Was the person's request acted upon, so that it is done with?
+    pub answers_request: bool,
+    /// Do we go on with it at once? Else the claim ends here.
+    pub keep_claim: bool,
+    /// Who does it.
+    pub actor: Actor,
+}
+
+/// Working on domains.
+#[async_trait]
+pub trait Work: Send + Sync {
+    /// Claims up to `limit` due domains for `hold`.
+    async fn claim(&self, who: &Claimant, limit: u32, hold: Duration) -> Result<WorkBatch>;
+
+    /// Claims up to `limit` queued domains for which the account may order now, renewals first, and makes out their orders.
+    async fn admit(
+        &self,
+        who: &Claimant,
+        account: AccountId,
+        limits: OrderLimits,
+        limit: u32,
+        hold: Duration,
+    ) -> Result<Admission>;
+
+    /// Holds claims for longer, in one statement; gives those that were lost.
+    async fn renew_claims(
+        &self,
+        who: &Claimant,
+        claims: &[(DomainId, i64)],
+        hold: Duration,
+    ) -> Result<Vec<DomainId>>;
+
+    /// Commits a step: compare-and-swap on epoch, version and time, history, products. `ClaimLost` if it is not ours any more.
+    async fn commit(&self, claimed: &Claimed, commit: &Commit) -> Result<Claimed>;
+
+    /// Gives claims back unworked: due at once, at no cost to the domain.
+    async fn unclaim(&self, who: &Claimant, claims: &[(DomainId, i64)]) -> Result<()>;
+
+    /// One step of a removal: challenges dropped, order ended, a tombstone deployed. Safe to repeat.
+    async fn begin_teardown(&self, claimed: &Claimed) -> Result<Claimed>;
+
+    /// The removal is complete: the claim is released, the name free, the row history.
+    async fn finish_removal(&self, claimed: &Claimed, actor: &Actor) -> Result<()>;
+
+    /// The removal waits for edges: look again then.
+    async fn postpone_removal(&self, claimed: &Claimed, until: Timestamp) -> Result<()>;
+}
