@@ -1,0 +1,28 @@
+//! Real peers for tests and benchmarks, as child processes on free ports.
+//!
+//! Everything started here ends with the test, also when the test panics or its process is killed: children ask the
+//! kernel to be killed when their parent dies, and directories left behind are removed by the next run. Fakes
+//! are not found here; a missing program is an error, never a skipped test.
+//!
+//! Tests should `unwrap()` rather than return errors: logs of the peers are printed when a test panics.
+
+mod challtestsrv;
+mod eventually;
+mod pebble;
+mod pki;
+mod port;
+mod postgres;
+mod process;
+mod redis;
+mod scratch;
+mod spawner;
+
+pub use self::challtestsrv::ChallTestSrv;
+pub use self::eventually::eventually;
+pub use self::pebble::{Pebble, PebbleConfig};
+pub use self::pki::Pki;
+pub use self::port::free_port;
+pub use self::postgres::{Durability, Postgres};
+pub use self::process::Process;
+pub use self::redis::Redis;
+pub use self::scratch::Scratch;

@@ -1,0 +1,12 @@
+//! The test kit itself: each part starts, does what it is for, and is gone afterwards.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "in tests a panic is the report")]
+
+mod challtestsrv;
+mod eventually;
+mod orphan;
+mod pebble;
+mod port;
+mod postgres;
+mod process;
+mod redis;
