@@ -1,1 +1,19 @@
-//! .
+//! The loops that move domains: claim what is due, run one handler, commit one transition.
+//!
+//! A handler looks at the world or acts on it, is safe to run twice, and returns an outcome; it never
+//! writes a state. Where a domain goes is `model`'s decision, and the store's commit is the only thing that moves
+//! it. Any number of engines work on one store at once.
+
+mod account;
+mod chores;
+mod clock;
+mod config;
+mod dispatch;
+mod drive;
+mod handlers;
+mod hold;
+mod telemetry;
+
+pub use config::{Deployment, EngineConfig};
+pub use dispatch::Engine;
+pub use handlers::expectation;

@@ -35,12 +35,14 @@ pub struct Check {
 }
 
 /// Where it stands in the queue for an order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueFacts {
     /// From one.
     pub place: u64,
-    /// The CA asked to be left alone until then.
+    /// The CA is left alone until then.
     pub paused_until: Option<Timestamp>,
+    /// Why, as a note's text: its code, a colon, the CA's words.
+    pub pause_reason: Option<String>,
     /// When the order budget allows the next one.
     pub next_slot_at: Option<Timestamp>,
 }
@@ -188,19 +190,47 @@ fn active(domain: &Domain, facts: &Facts) -> Answer {
 }
 
 fn queued(domain: &Domain, facts: &Facts) -> Answer {
-    let Some(queue) = facts.queue else { return working(domain) };
-    let wait = queue.paused_until.max(queue.next_slot_at);
-    let Some(until) = wait else { return working(domain) };
-    let (cause, why) = match queue.paused_until {
-        Some(_) => ("ca-asked-to-wait", "the CA asked to be left alone"),
-        None => ("order-budget", "the order budget of this CA account is spent"),
+    let Some(queue) = &facts.queue else { return working(domain) };
+    match (queue.paused_until, queue.next_slot_at) {
+        (Some(until), _) => paused(domain, queue, until),
+        (None, Some(until)) => {
+            let why = "the order budget of this CA account is spent";
+            let fix = "Nothing: the queue drains at the CA's pace, renewals first.";
+            in_line(domain, queue, until, Answer::new(Who::Ca, "order-budget", why, fix))
+        }
+        (None, None) => working(domain),
+    }
+}
+
+/// A pause is the CA's wish, or ours after it refused the account: then whoever can mend that must act.
+fn paused(domain: &Domain, queue: &QueueFacts, until: Timestamp) -> Answer {
+    let reason = queue.pause_reason.as_deref().unwrap_or_default();
+    let (code, words) = reason.split_once(": ").unwrap_or(("", reason));
+    let answer = match code {
+        "" | "acme-rate-limited" => {
+            let why = format!("the CA asked to be left alone ({words})");
+            Answer::new(
+                Who::Ca,
+                "ca-asked-to-wait",
+                why,
+                "Nothing: the queue drains at the CA's pace, renewals first.",
+            )
+        }
+        code => {
+            let (who, fix) = advice(code);
+            Answer::new(who, code, words, fix)
+        }
     };
-    let summary = format!(
-        "{} waits at place {} for an order: {why} until {until}. No attempt is lost.",
-        domain.name, queue.place
+    in_line(domain, queue, until, answer)
+}
+
+fn in_line(domain: &Domain, queue: &QueueFacts, until: Timestamp, mut answer: Answer) -> Answer {
+    answer.summary = format!(
+        "{} waits at place {} for an order until {until}: {}. No attempt is lost.",
+        domain.name, queue.place, answer.summary
     );
-    let fix = "Nothing: the queue drains at the CA's pace, renewals first.";
-    Answer { next_attempt_at: Some(until), ..Answer::new(Who::Ca, cause, summary, fix) }
+    answer.next_attempt_at = Some(until);
+    answer
 }
 
 fn deploying(domain: &Domain, facts: &Facts) -> Answer {

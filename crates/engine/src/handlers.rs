@@ -1,0 +1,88 @@
+//! One handler per working state. Each does one thing, is safe to run twice, and says what happened.
+
+mod challenge;
+mod deployment;
+mod dns;
+mod download;
+mod order;
+mod removal;
+mod renewal;
+
+use holdfast_acme::Class;
+use holdfast_model::{Outcome, State};
+use holdfast_store::{Claimed, Error, Products};
+
+pub use dns::expectation;
+pub(crate) use removal::remove;
+
+use crate::dispatch::Shared;
+
+/// What happened, and what came of it.
+pub(crate) struct Step {
+    pub(crate) outcome: Outcome,
+    pub(crate) products: Products,
+}
+
+impl From<Outcome> for Step {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, products: Products::default() }
+    }
+}
+
+/// Runs the handler of the domain's state.
+pub(crate) async fn handle(shared: &Shared, claimed: &Claimed) -> Result<Step, Error> {
+    match claimed.domain.state {
+        State::Initial => Ok(intake(claimed)),
+        State::DnsVerifying | State::DnsVerificationFailed => Ok(dns::look(shared, claimed).await),
+        State::AcmeOrdering => order::place(shared, claimed).await,
+        State::AcmeChallengePreparing => challenge::prepare(shared, claimed).await,
+        State::AcmeChallengePrepared => challenge::announce(shared, claimed).await,
+        State::AcmeChallengeValidating => challenge::await_verdict(shared, claimed).await,
+        State::CertificateDownloading => download::fetch(shared, claimed).await,
+        State::CertificateDeploying => deployment::look(shared, claimed).await,
+        State::Active => renewal::look(shared, claimed).await,
+        // Passed through without an effect; only a crash of an older release could leave a row here.
+        State::DnsVerified
+        | State::AcmeOrderCreated
+        | State::AcmeChallengeValidated
+        | State::CertificateDownloaded
+        | State::CertificateDeployed
+        | State::RenewalDue
+        | State::Renewing => Ok(Outcome::Accepted.into()),
+        State::AcmeOrderFailed
+        | State::AcmeChallengeFailed
+        | State::CertificateDownloadFailed
+        | State::CertificateDeploymentFailed
+        | State::Failed => Ok(Outcome::TimeToRetry.into()),
+    }
+}
+
+/// A certificate that was brought along goes straight to deployment.
+fn intake(claimed: &Claimed) -> Step {
+    match claimed.domain.certificate {
+        Some(_) => Step {
+            outcome: Outcome::Imported,
+            products: Products { deploy: true, ..Products::default() },
+        },
+        None => Outcome::Accepted.into(),
+    }
+}
+
+/// What a CA's refusal amounts to, outside of ordering.
+fn refusal(error: &holdfast_acme::Error) -> Outcome {
+    match error.class() {
+        Class::Wait { note, .. } | Class::Trouble(note) | Class::AccountGone(note) => {
+            Outcome::Trouble { note }
+        }
+        Class::OrderGone(note) => Outcome::OrderGone { note },
+        Class::Hopeless(note) => Outcome::Hopeless { note },
+    }
+}
+
+/// For what the journal should hold and does not: a new order mends it.
+fn nothing_journaled(what: &'static str) -> Step {
+    Outcome::OrderGone {
+        note: holdfast_model::Note::new("order-lost", format!("no {what} is journaled")),
+    }
+    .into()
+}

@@ -1,0 +1,74 @@
+//! The challenge: fetched and stored where every replica can answer it, announced to the CA, awaited.
+
+use holdfast_acme::{Proof, Verdict, key_and_csr};
+use holdfast_model::{Domain, Note, Outcome};
+use holdfast_store::{Claimed, Error, Order, Products};
+
+use super::{Step, nothing_journaled, refusal};
+use crate::dispatch::Shared;
+
+/// `AcmeChallengePreparing`: the answer is stored with the commit, before the CA is told.
+pub(super) async fn prepare(shared: &Shared, claimed: &Claimed) -> Result<Step, Error> {
+    let Some(url) = order(shared, claimed).await?.and_then(|order| order.url) else {
+        return Ok(nothing_journaled("order"));
+    };
+    Ok(match shared.ca.proof(&url).await {
+        Ok(Proof::Needed(challenge)) => Step {
+            outcome: Outcome::ChallengeReady,
+            products: Products { challenge: Some(challenge), ..Products::default() },
+        },
+        Ok(Proof::Valid) => sealed(shared, &claimed.domain, Outcome::AlreadyAuthorized).await,
+        Ok(Proof::Invalid(note)) => Outcome::ChallengeInvalid { note }.into(),
+        Err(error) => refusal(&error).into(),
+    })
+}
+
+/// `AcmeChallengePrepared`: tells the CA to look. Telling it twice is harmless.
+pub(super) async fn announce(shared: &Shared, claimed: &Claimed) -> Result<Step, Error> {
+    let Some(challenge) = order(shared, claimed).await?.and_then(|order| order.challenge) else {
+        return Ok(nothing_journaled("challenge"));
+    };
+    Ok(match shared.ca.accept(&challenge).await {
+        Ok(()) => Outcome::ChallengeAccepted.into(),
+        Err(error) => refusal(&error).into(),
+    })
+}
+
+/// `AcmeChallengeValidating`: asks the CA what it found. With a yes, key and CSR are sealed in the same commit.
+pub(super) async fn await_verdict(shared: &Shared, claimed: &Claimed) -> Result<Step, Error> {
+    let Some(challenge) = order(shared, claimed).await?.and_then(|order| order.challenge) else {
+        return Ok(nothing_journaled("challenge"));
+    };
+    Ok(match shared.ca.verdict(&challenge).await {
+        Ok(Verdict::Valid) => sealed(shared, &claimed.domain, Outcome::ChallengeValid).await,
+        Ok(Verdict::Pending { retry_after }) => {
+            let retry_after = retry_after.map(|wait| shared.clock.now().plus(wait));
+            Outcome::ChallengePending { retry_after }.into()
+        }
+        Ok(Verdict::Invalid(note)) => Outcome::ChallengeInvalid { note }.into(),
+        Err(error) => refusal(&error).into(),
+    })
+}
+
+/// The open order, if it is at the account we use now: after a change of directory, the old CA's order is left alone.
+pub(super) async fn order(shared: &Shared, claimed: &Claimed) -> Result<Option<Order>, Error> {
+    let Some(order) = shared.store.open_order(claimed.domain.id).await? else { return Ok(None) };
+    let account = shared.ca.known_account();
+    Ok((account.is_none() || account == Some(order.account)).then_some(order))
+}
+
+async fn sealed(shared: &Shared, domain: &Domain, outcome: Outcome) -> Step {
+    let (name, key_type) = (domain.name.clone(), shared.ca.key_type());
+    // An RSA key takes long enough to hold up everything else on this thread.
+    let made = tokio::task::spawn_blocking(move || key_and_csr(&name, key_type)).await;
+    match made {
+        Ok(Ok(pair)) => {
+            Step { outcome, products: Products { key_and_csr: Some(pair), ..Products::default() } }
+        }
+        Ok(Err(error)) => refusal(&error).into(),
+        Err(_) => {
+            Outcome::Trouble { note: Note::new("key-generation", "the key could not be made") }
+                .into()
+        }
+    }
+}

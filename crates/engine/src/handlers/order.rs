@@ -1,0 +1,50 @@
+//! `AcmeOrdering`: makes an order at the CA. Comes here only with an order row made out by `admit`, which is
+//! the account's pause, budget and limit.
+
+use std::time::Duration;
+
+use holdfast_acme::Class;
+use holdfast_model::Outcome;
+use holdfast_store::{Claimed, Error, Products};
+
+use super::Step;
+use crate::{account::pause, dispatch::Shared};
+
+/// How long to leave a CA alone that asked for it without saying how long.
+const UNSAID: Duration = Duration::from_secs(60);
+
+pub(super) async fn place(shared: &Shared, claimed: &Claimed) -> Result<Step, Error> {
+    if !claimed.domain.order_open && claimed.order.is_none() {
+        return Ok(Outcome::CaWaits.into());
+    }
+    let replaces = replaced(shared, claimed).await?;
+    match shared.ca.new_order(&claimed.domain.name, replaces.as_deref()).await {
+        Ok(order) => Ok(Step {
+            outcome: Outcome::OrderCreated,
+            products: Products { order_url: Some(order.url), ..Products::default() },
+        }),
+        Err(error) => Ok(refused(shared, &error).await.into()),
+    }
+}
+
+/// The certificate this order replaces, for the CA's renewal accounting; only the CA that issued it knows it.
+async fn replaced(shared: &Shared, claimed: &Claimed) -> Result<Option<String>, Error> {
+    if !shared.is_from_our_ca(&claimed.domain) {
+        return Ok(None);
+    }
+    let bundle = shared.store.bundle(claimed.domain.id).await?;
+    Ok(bundle.map(|bundle| bundle.chain_pem))
+}
+
+async fn refused(shared: &Shared, error: &holdfast_acme::Error) -> Outcome {
+    match error.class() {
+        Class::Wait { after, note } => {
+            pause(shared, after.unwrap_or(UNSAID), &note).await;
+            Outcome::CaWaits
+        }
+        Class::Trouble(note) | Class::AccountGone(note) | Class::OrderGone(note) => {
+            Outcome::Trouble { note }
+        }
+        Class::Hopeless(note) => Outcome::Hopeless { note },
+    }
+}

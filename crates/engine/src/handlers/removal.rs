@@ -1,0 +1,47 @@
+//! Removal, which has no state of its own: challenges dropped, order abandoned, the certificate withdrawn
+//! from live edges and, if asked, revoked; then the name is free. Every step can be repeated.
+
+use std::time::Duration;
+
+use holdfast_store::{Claimed, Error};
+
+use crate::{Deployment, dispatch::Shared};
+
+/// How long to wait for a CA that does not take a revocation, or for edges whose report does not wake us.
+const LOOK_AGAIN: Duration = Duration::from_secs(15);
+
+pub(crate) async fn remove(shared: &Shared, claimed: Claimed) -> Result<(), Error> {
+    let claimed = shared.store.begin_teardown(&claimed).await?;
+    shared.queue_moved.notify_one();
+    if !withdrawn(shared, &claimed).await? || !revoked(shared, &claimed).await? {
+        let until = shared.clock.now().plus(LOOK_AGAIN);
+        return shared.store.postpone_removal(&claimed, until).await;
+    }
+    shared.store.finish_removal(&claimed, &shared.config.actor()).await?;
+    tracing::info!(domain = %claimed.domain.name, "removed; the name is free");
+    Ok(())
+}
+
+/// Did every live edge report it gone? Stale ones drop it when they return, before anything newer of that name.
+async fn withdrawn(shared: &Shared, claimed: &Claimed) -> Result<bool, Error> {
+    if shared.config.deployment == Deployment::Stored {
+        return Ok(true);
+    }
+    let status = shared.store.deployment(claimed.domain.id).await?;
+    Ok(status.revision.is_none()
+        || (status.tombstone && status.behind == 0 && status.refused.is_empty()))
+}
+
+async fn revoked(shared: &Shared, claimed: &Claimed) -> Result<bool, Error> {
+    if !claimed.domain.revoke_on_removal || !shared.is_from_our_ca(&claimed.domain) {
+        return Ok(true);
+    }
+    let Some(bundle) = shared.store.bundle(claimed.domain.id).await? else { return Ok(true) };
+    match shared.ca.revoke(&bundle.chain_pem, Some(&bundle.key)).await {
+        Ok(()) => Ok(true),
+        Err(error) => {
+            tracing::warn!(domain = %claimed.domain.name, error = &error as &dyn std::error::Error, "not revoked yet");
+            Ok(false)
+        }
+    }
+}
