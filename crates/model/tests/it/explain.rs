@@ -21,11 +21,21 @@ fn every_state_has_a_cause_and_a_fix() {
 #[test]
 fn the_queue_is_the_cas_business() {
     let until = Timestamp::from_seconds(1_900_000_000);
-    let queue = QueueFacts { place: 12, paused_until: Some(until), next_slot_at: None };
-    let answer =
-        explain(&domain(State::AcmeOrdering), &Facts { queue: Some(queue), ..Facts::default() });
+    let ask = |reason: &str| {
+        let pause_reason = Some(reason.to_owned());
+        let queue =
+            QueueFacts { place: 12, paused_until: Some(until), pause_reason, next_slot_at: None };
+        explain(&domain(State::AcmeOrdering), &Facts { queue: Some(queue), ..Facts::default() })
+    };
+    let answer = ask("acme-rate-limited: too many new orders");
     assert_eq!((answer.who, answer.next_attempt_at), (Who::Ca, Some(until)));
-    assert!(answer.summary.contains("place 12"), "{}", answer.summary);
+    assert!(
+        answer.summary.contains("place 12") && answer.summary.contains("too many"),
+        "{}",
+        answer.summary
+    );
+    let answer = ask("acme-terms: the terms are not agreed to");
+    assert_eq!((answer.who, answer.cause.as_str()), (Who::Operator, "acme-terms"));
 }
 
 #[test]
