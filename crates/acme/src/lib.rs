@@ -1,1 +1,20 @@
-//! .
+//! One conversation with one CA, over instant-acme and our own HTTP client.
+//!
+//! Everything the CA says is kept in its own words; [`Error::class`] says what it amounts to. Keys are sealed in the
+//! store before the CA hears of them. Nothing here waits, retries for long or knows a domain's state: that is the
+//! engine's and the table's business. What no part of this crate may do is finalize without having read the order.
+
+mod ca;
+pub mod certificate;
+mod class;
+mod config;
+mod error;
+mod problem;
+mod status;
+
+pub use ca::{Ca, key_and_csr};
+pub use class::Class;
+pub use config::{CaConfig, Eab, KeyType, UnknownKeyType};
+pub use error::{Error, Refusal};
+pub use problem::{Problem, Subproblem};
+pub use status::{NewOrder, OrderStatus, Proof, Verdict, Window};

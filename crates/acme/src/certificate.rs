@@ -1,0 +1,58 @@
+//! Certificates and keys as people and CAs hand them over: read, checked against each other, never trusted.
+//!
+//! Used for what is imported and for what was downloaded. Pure: bytes and a time in, facts or a clear refusal out.
+
+mod chain;
+mod error;
+mod key;
+mod pair;
+
+use holdfast_model::{CertificateSummary, Timestamp};
+use x509_parser::certificate::X509Certificate;
+use x509_parser::time::ASN1Time;
+use x509_parser::x509::X509Name;
+
+pub(crate) use chain::Chain;
+pub use error::BadCertificate;
+pub(crate) use key::PrivateKey;
+pub use pair::{Pair, check_pair};
+
+/// The facts of a chain's leaf; `directory` is where it came from.
+///
+/// # Errors
+/// When the text is not a chain of certificates.
+pub fn facts(chain_pem: &str, directory: &str) -> Result<CertificateSummary, BadCertificate> {
+    let chain = Chain::parse(chain_pem)?;
+    let leaf = chain.leaf()?;
+    Ok(CertificateSummary {
+        serial: hex(leaf.tbs_certificate.raw_serial()),
+        sha256: hex(ring::digest::digest(&ring::digest::SHA256, chain.leaf_der()).as_ref()),
+        not_before: moment(leaf.validity().not_before),
+        not_after: moment(leaf.validity().not_after),
+        issuer: issuer(&leaf),
+        directory: directory.to_owned(),
+    })
+}
+
+fn moment(at: ASN1Time) -> Timestamp {
+    Timestamp::from_seconds(at.timestamp())
+}
+
+/// The issuer's common name; where it has none, all that it has.
+fn issuer(leaf: &X509Certificate<'_>) -> String {
+    common_name(leaf.issuer()).unwrap_or_else(|| leaf.issuer().to_string())
+}
+
+fn common_name(name: &X509Name<'_>) -> Option<String> {
+    let value = name.iter_common_name().next()?;
+    value.as_str().ok().map(ToOwned::to_owned)
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

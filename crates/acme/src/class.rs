@@ -1,0 +1,39 @@
+//! What an error amounts to: the few things that can be done about it.
+
+use std::time::Duration;
+
+use holdfast_model::Note;
+
+/// What to do about an error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Class {
+    /// The CA asks to be left alone: the account waits, on every replica, at no cost to a domain.
+    Wait {
+        /// For how long, where it said so.
+        after: Option<Duration>,
+        /// In its words.
+        note: Note,
+    },
+    /// A later try can mend it.
+    Trouble(Note),
+    /// No try can mend it.
+    Hopeless(Note),
+    /// The order is unknown, expired, or another account's: a new one is needed.
+    OrderGone(Note),
+    /// The CA does not know the account, even after it was registered anew.
+    AccountGone(Note),
+}
+
+impl Class {
+    /// The cause, whatever is done about it.
+    #[must_use]
+    pub const fn note(&self) -> &Note {
+        match self {
+            Self::Wait { note, .. }
+            | Self::Trouble(note)
+            | Self::Hopeless(note)
+            | Self::OrderGone(note)
+            | Self::AccountGone(note) => note,
+        }
+    }
+}
