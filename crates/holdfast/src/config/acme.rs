@@ -1,0 +1,127 @@
+//! `[acme]`: the certificate authority and our account there.
+
+use std::path::{Path, PathBuf};
+
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use serde::Deserialize;
+
+use super::{anchored, problem::Findings, secret::SecretText, url::WebUrl};
+
+/// What kind of key certificates get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub(crate) enum KeyType {
+    /// ECDSA on P-256.
+    #[serde(rename = "ecdsa-p256")]
+    EcdsaP256,
+    /// RSA with 2048 bits.
+    #[serde(rename = "rsa-2048")]
+    Rsa2048,
+}
+
+/// The section.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Acme {
+    /// The CA's directory.
+    pub(crate) directory: WebUrl,
+    /// An extra root for the CA's own TLS.
+    #[serde(default)]
+    pub(crate) root_certificate: Option<PathBuf>,
+    /// Whom the CA may write to.
+    #[serde(default)]
+    pub(crate) email: Option<String>,
+    /// Are the CA's terms agreed to?
+    #[serde(default)]
+    pub(crate) agree_terms: bool,
+    /// New orders per three hours, over all replicas.
+    #[serde(default = "default_new_orders")]
+    pub(crate) max_new_orders_per_3h: u32,
+    /// Open orders at once, over all replicas.
+    #[serde(default = "default_in_flight")]
+    pub(crate) max_orders_in_flight: u32,
+    /// What kind of key certificates get.
+    #[serde(default = "default_key_type")]
+    pub(crate) key_type: KeyType,
+    /// Which of the CA's profiles.
+    #[serde(default)]
+    pub(crate) profile: Option<String>,
+    /// External account binding: the id of its key.
+    #[serde(default)]
+    pub(crate) eab_key_id: Option<String>,
+    /// External account binding: its key.
+    #[serde(default)]
+    pub(crate) eab_hmac_key: Option<SecretText>,
+}
+
+const fn default_new_orders() -> u32 {
+    300
+}
+
+const fn default_in_flight() -> u32 {
+    64
+}
+
+const fn default_key_type() -> KeyType {
+    KeyType::EcdsaP256
+}
+
+impl Acme {
+    pub(super) fn anchor(&mut self, directory: &Path) {
+        anchored(&mut self.root_certificate, directory);
+    }
+
+    /// The binding's HMAC key as bytes; `None` when there is none, or it is not base64url.
+    pub(crate) fn eab_hmac_bytes(&self) -> Option<Vec<u8>> {
+        let text = self.eab_hmac_key.as_ref()?.expose().trim_end_matches('=');
+        BASE64_URL_SAFE_NO_PAD.decode(text).ok().filter(|key| !key.is_empty())
+    }
+
+    pub(super) fn check(&self, findings: &mut Findings<'_>) {
+        findings.require(
+            self.directory.is_https() || self.directory.is_loopback(),
+            "acme.directory",
+            "is http on another machine, where anybody on the way could answer for the CA",
+            "write https",
+        );
+        findings.require(
+            self.agree_terms,
+            "acme.agree_terms",
+            "is not true, and a CA gives no account to who does not agree to its terms",
+            "read them (`holdfast doctor --config FILE` says where they are) and set acme.agree_terms = true",
+        );
+        if self.email.as_deref().is_some_and(|email| !is_email(email)) {
+            findings.refuse_form("acme.email", "is no e-mail address");
+        }
+        if self.profile.as_deref().is_some_and(str::is_empty) {
+            findings.refuse_form("acme.profile", "is empty");
+        }
+        self.check_binding(findings);
+    }
+
+    fn check_binding(&self, findings: &mut Findings<'_>) {
+        match (&self.eab_key_id, &self.eab_hmac_key) {
+            (Some(_), None) => findings.refuse(
+                "acme.eab_hmac_key",
+                "is missing beside acme.eab_key_id",
+                "set both, or neither",
+            ),
+            (None, Some(_)) => findings.refuse(
+                "acme.eab_key_id",
+                "is missing beside acme.eab_hmac_key",
+                "set both, or neither",
+            ),
+            (Some(_), Some(_)) if self.eab_hmac_bytes().is_none() => {
+                findings.refuse_form("acme.eab_hmac_key", "is not base64url");
+            }
+            _ => {}
+        }
+    }
+}
+
+fn is_email(text: &str) -> bool {
+    let plain = text.chars().all(|c| !c.is_whitespace() && !c.is_control() && c != ',');
+    let parts = text.split_once('@');
+    plain
+        && parts
+            .is_some_and(|(who, host)| !who.is_empty() && !host.is_empty() && !host.contains('@'))
+}
