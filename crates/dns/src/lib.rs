@@ -2,7 +2,7 @@
 //!
 //! Looking and judging are apart. [`Resolver::look`] asks (A and AAAA, each CNAME followed by hand so that
 //! loops have a name, then HTTP where DNS alone does not settle it) and writes down what was [`Seen`];
-//! [`judge`] decides from that alone and is pure. A name counts as pointed at us in three ways: its CNAMEs reach one
+//! [`judge()`] decides from that alone and is pure. A name counts as pointed at us in three ways: its CNAMEs reach one
 //! of our targets; all its addresses are ours, or those our target has now; or a request to it reaches us.
 //! Nothing is remembered between two looks: a customer may have changed a record a second ago.
 //! What happens to a domain as a result is not known here.
