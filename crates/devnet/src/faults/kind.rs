@@ -1,0 +1,99 @@
+//! The kinds of fault there are and what each needs said of it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::FaultError;
+
+/// What a fault's value must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Argument {
+    Rate,
+    Milliseconds,
+    Seconds,
+    Limit,
+    Names,
+}
+
+impl Argument {
+    /// How to write such a value.
+    pub(crate) const fn syntax(self) -> &'static str {
+        match self {
+            Argument::Rate => "a rate from 0 to 1 (0.25), or a percentage (25%)",
+            Argument::Milliseconds => "whole milliseconds (1500)",
+            Argument::Seconds => "whole seconds from 1 (30)",
+            Argument::Limit => "ORDERS/SECONDS, both from 1 (300/10800)",
+            Argument::Names => "names separated by commas: shop.test, *.shop.test, or * for all",
+        }
+    }
+}
+
+macro_rules! kinds {
+    ($($variant:ident = $name:literal, $argument:ident, $doc:literal;)*) => {
+        /// A way in which the CA or the zone can misbehave.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum FaultKind {
+            $(#[doc = $doc] $variant,)*
+        }
+
+        impl FaultKind {
+            /// Every kind there is.
+            pub const ALL: &'static [FaultKind] = &[$(FaultKind::$variant),*];
+
+            /// The name used in commands and in JSON.
+            pub const fn name(self) -> &'static str {
+                match self { $(FaultKind::$variant => $name,)* }
+            }
+
+            /// What it does, in a sentence.
+            pub const fn description(self) -> &'static str {
+                match self { $(FaultKind::$variant => $doc,)* }
+            }
+
+            /// How its value is written.
+            pub const fn takes(self) -> &'static str {
+                self.argument().syntax()
+            }
+
+            pub(crate) const fn argument(self) -> Argument {
+                match self { $(FaultKind::$variant => Argument::$argument,)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    BadNonce = "bad-nonce", Rate, "Signed requests are refused with badNonce.";
+    ServerError = "server-error", Rate, "ACME requests are answered 500 and not processed.";
+    DroppedReply = "dropped-reply", Rate, "Signed requests are processed, then the connection closes with no answer.";
+    Unavailable = "unavailable", Seconds, "Every ACME request is answered 503 with this Retry-After.";
+    SlowRequest = "slow-request", Milliseconds, "Every ACME request takes this much longer.";
+    OrderLimit = "order-limit", Limit, "New orders of an account past the limit are answered 429 with Retry-After.";
+    SlowValidation = "slow-validation", Milliseconds, "A challenge is looked at only after this time.";
+    Processing = "processing", Milliseconds, "A finalized order stays `processing` for this time.";
+    RejectIdentifier = "reject-identifier", Names, "Orders for these names are refused with rejectedIdentifier.";
+    Caa = "caa", Names, "Validation of these names fails as if a CAA record forbade it.";
+    Unauthorized = "unauthorized", Names, "Validation of these names fails as if the challenge's answer were wrong.";
+    FinalizeInvalid = "finalize-invalid", Names, "Orders for these names become invalid when they are finalized.";
+    FinalizeError = "finalize-error", Names, "Finalizing these names works but is answered 500.";
+    WrongCertificate = "wrong-certificate", Names, "The certificate issued for these names is one for another name.";
+    TruncatedChain = "truncated-chain", Names, "Certificates of these names are handed out without their intermediate.";
+    DnsServfail = "dns-servfail", Names, "The zone answers SERVFAIL for these names.";
+    DnsTimeout = "dns-timeout", Names, "The zone does not answer for these names.";
+    DnsWrong = "dns-wrong", Names, "The zone answers for these names with records that lead elsewhere.";
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for FaultKind {
+    type Err = FaultError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = FaultKind::ALL.iter().copied().find(|kind| kind.name() == text);
+        found.ok_or_else(|| FaultError::UnknownKind { kind: text.to_owned() })
+    }
+}
