@@ -1,1 +1,21 @@
-//! .
+//! The edge: desired certificates in, served fingerprints out.
+//!
+//! An agent sits beside each proxy and asks; the control plane never dials in. [`Feed`] is the way to the control plane,
+//! [`Target`] the proxy, [`run_agent`] the loop between them. [`BuiltinEdge`] is an edge of our own, in the
+//! same process, on the same path: it is a target like any other. Nothing here decides what is to be served.
+
+mod agent;
+mod builtin;
+mod error;
+mod feed;
+mod fingerprint;
+mod probe;
+mod target;
+
+pub use agent::{AgentConfig, run_agent};
+pub use builtin::{BuiltinEdge, EdgeConfig, EdgeLimits, Source, StoreSource, Tallied};
+pub use error::{Error, Result};
+pub use feed::{Bundles, Feed, StoreFeed};
+pub use fingerprint::fingerprint;
+pub use probe::Prober;
+pub use target::Target;

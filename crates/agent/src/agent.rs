@@ -1,0 +1,113 @@
+//! The loop beside each edge: what changed is applied, *then looked at by a handshake*, and what was seen is reported.
+//!
+//! ```text
+//!            changes after r            apply, withdraw          handshake per name
+//!   Feed ---------------------> Follower ------------> Target <---------------------+
+//!    ^                             |   `-- what failed is tried again alone --> Retries
+//!    |   report, at least          | seen
+//!    |   every heartbeat           v
+//!    +------- Reporter <------- Outbox (bounded: a control plane that is away slows the follower down)
+//! ```
+//!
+//! The reported revision passes a name only when it was seen as desired, or was refused often enough; so an
+//! agent that dies resumes from the edge's row and forgets nothing. Applying twice is harmless. The loop knows no
+//! proxy and no transport.
+
+mod follow;
+mod outbox;
+mod report;
+mod retry;
+mod trouble;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use self::follow::Follower;
+use self::outbox::Outbox;
+use self::trouble::Trouble;
+use crate::{Error, Feed, Result, Target};
+
+/// How an agent goes about it.
+#[derive(Debug, Clone)]
+pub struct AgentConfig {
+    /// At most this many changes are applied at once.
+    pub batch: u32,
+    /// At most this many handshakes are under way at once.
+    pub probes: usize,
+    /// At most this many observations go into one report.
+    pub observations: usize,
+    /// The longest time between two reports. An edge is live for three times the default after its last one.
+    pub heartbeat: Duration,
+    /// The longest time the control plane may take for an answer, beyond waiting on purpose.
+    pub answer_limit: Duration,
+}
+
+impl Default for AgentConfig {
+    fn default() -> Self {
+        Self {
+            batch: 256,
+            probes: 32,
+            observations: 500,
+            heartbeat: Duration::from_secs(10),
+            answer_limit: Duration::from_secs(20),
+        }
+    }
+}
+
+/// How long to rest before starting over.
+const REST: Duration = Duration::from_secs(1);
+
+/// Keeps `target` as `feed` wants it, until `stop`. It does not end before, whatever happens: what fails is tried
+/// again, and a panic is logged and starts it over.
+pub async fn run_agent(
+    feed: Arc<dyn Feed>,
+    target: Arc<dyn Target>,
+    config: AgentConfig,
+    stop: CancellationToken,
+) {
+    let supervised = async {
+        loop {
+            // A set, because dropping it ends the task.
+            let mut one = JoinSet::new();
+            one.spawn(session(feed.clone(), target.clone(), config.clone()));
+            match one.join_next().await {
+                Some(Ok(reason)) => tracing::info!(%reason, "the edge agent starts over"),
+                Some(Err(panic)) => {
+                    tracing::error!(error = %panic, "the edge agent broke down and starts over");
+                }
+                None => {}
+            }
+            tokio::time::sleep(REST).await;
+        }
+    };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = supervised => {}
+    }
+}
+
+/// From a registration to the reason for another.
+async fn session(feed: Arc<dyn Feed>, target: Arc<dyn Target>, config: AgentConfig) -> Error {
+    let mut trouble = Trouble::new("the edge cannot register");
+    let revision = loop {
+        match within(config.answer_limit, feed.register()).await {
+            Ok(revision) => break revision,
+            Err(error) => trouble.rest_after(&error).await,
+        }
+    };
+    trouble.is_over();
+    tracing::info!(epoch = revision.epoch, number = revision.number, "the edge is registered");
+    let outbox = Outbox::new(revision);
+    let follower = Follower::new(feed.as_ref(), target.as_ref(), &config, &outbox, revision);
+    tokio::select! {
+        reason = follower.run() => reason,
+        reason = report::run(feed.as_ref(), &config, &outbox) => reason,
+    }
+}
+
+async fn within<T>(limit: Duration, call: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::time::timeout(limit, call).await.unwrap_or(Err(Error::Timeout(limit)))
+}

@@ -1,0 +1,81 @@
+//! How many connections there may be. When few places are left, those who only sit there are asked to go.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+pub(super) struct Seats {
+    free: Arc<Semaphore>,
+    all: usize,
+    crowded: watch::Sender<bool>,
+}
+
+/// A place, kept while a connection, or a tunnel that came of it, lasts.
+pub(super) struct Seat {
+    seats: Arc<Seats>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Seats {
+    pub(super) fn new(all: usize) -> Arc<Self> {
+        let all = all.clamp(1, Semaphore::MAX_PERMITS);
+        Arc::new(Self {
+            free: Arc::new(Semaphore::new(all)),
+            all,
+            crowded: watch::Sender::new(false),
+        })
+    }
+
+    /// Waits for a place.
+    pub(super) async fn take(self: &Arc<Self>) -> Option<Seat> {
+        let permit = self.free.clone().acquire_owned().await.ok()?;
+        let seat = Seat { seats: self.clone(), _permit: permit };
+        self.update(self.free.available_permits());
+        Some(seat)
+    }
+
+    /// Crowded from nine tenths on, until a quarter is free again: not on and off with every visitor.
+    fn update(&self, free: usize) {
+        self.crowded.send_if_modified(|crowded| {
+            let before = *crowded;
+            *crowded = if before { free * 4 < self.all } else { free * 10 < self.all };
+            *crowded != before
+        });
+    }
+}
+
+impl Seat {
+    /// Is it crowded?
+    pub(super) fn crowded(&self) -> watch::Receiver<bool> {
+        self.seats.crowded.subscribe()
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        // The place itself is given back right after.
+        self.seats.update(self.seats.free.available_permits() + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn it_is_crowded_before_it_is_full_and_until_there_is_room() {
+        let seats = Seats::new(20);
+        let mut taken = Vec::new();
+        for _ in 0..18 {
+            taken.push(seats.take().await.unwrap());
+        }
+        let crowded = taken[0].crowded();
+        assert!(!*crowded.borrow());
+        taken.push(seats.take().await.unwrap());
+        assert!(*crowded.borrow());
+        taken.truncate(16);
+        assert!(*crowded.borrow());
+        taken.truncate(15);
+        assert!(!*crowded.borrow());
+    }
+}

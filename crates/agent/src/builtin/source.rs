@@ -1,0 +1,66 @@
+//! Where the built-in edge has certificates and answers from, one at a time, when they are asked for.
+
+use async_trait::async_trait;
+use holdfast_model::Hostname;
+use holdfast_store::{Bundle, ChallengeKind, Secret, SharedStore};
+use tokio::sync::OnceCell;
+
+use crate::Result;
+
+/// What the built-in edge asks for on demand.
+#[async_trait]
+pub trait Source: Send + Sync {
+    /// What is deployed for a name.
+    async fn bundle(&self, name: &Hostname) -> Result<Option<Bundle>>;
+
+    /// The key authorization for an HTTP-01 token.
+    async fn http_answer(&self, token: &str) -> Result<Option<String>>;
+
+    /// The key authorization of a name's TLS-ALPN-01 challenge.
+    async fn alpn_answer(&self, name: &Hostname) -> Result<Option<String>>;
+
+    /// The proof that a request reached this installation.
+    async fn proof(&self, nonce: &str) -> Result<String>;
+}
+
+/// The store as a source.
+pub struct StoreSource {
+    store: SharedStore,
+    secret: OnceCell<Secret>,
+}
+
+impl StoreSource {
+    /// A source over a store.
+    #[must_use]
+    pub fn new(store: SharedStore) -> Self {
+        Self { store, secret: OnceCell::new() }
+    }
+}
+
+#[async_trait]
+impl Source for StoreSource {
+    async fn bundle(&self, name: &Hostname) -> Result<Option<Bundle>> {
+        Ok(self.store.bundle_named(name).await?)
+    }
+
+    async fn http_answer(&self, token: &str) -> Result<Option<String>> {
+        let answer = self.store.challenge_answer(token).await?;
+        let answer = answer.filter(|answer| answer.kind == ChallengeKind::Http01);
+        Ok(answer.map(|answer| answer.key_authorization))
+    }
+
+    async fn alpn_answer(&self, name: &Hostname) -> Result<Option<String>> {
+        let answer = self.store.alpn_answer(name).await?;
+        Ok(answer.map(|answer| answer.key_authorization))
+    }
+
+    async fn proof(&self, nonce: &str) -> Result<String> {
+        let secret = self.secret.get_or_try_init(|| self.store.cluster_secret()).await?;
+        Ok(proof_answer(secret, nonce))
+    }
+}
+
+fn proof_answer(secret: &Secret, nonce: &str) -> String {
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.expose());
+    crate::fingerprint::hex(ring::hmac::sign(&key, nonce.as_bytes()).as_ref())
+}

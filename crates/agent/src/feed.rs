@@ -1,0 +1,37 @@
+//! Where an agent learns what to serve and tells what it saw.
+//!
+//! Nothing here may assume that the control plane is in the same process: every call can be slow, can fail,
+//! and can be given up on. Waiting is a long poll, so that the control plane never dials in.
+
+mod store;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use holdfast_store::{Bundle, Change, Changes, EdgeReport, Revision};
+
+use crate::Result;
+
+pub use self::store::StoreFeed;
+
+/// Where the certificate of a change is had.
+#[async_trait]
+pub trait Bundles: Send + Sync {
+    /// What is deployed for the change's name now, which may be newer than the change; none when nothing is.
+    async fn bundle(&self, change: &Change) -> Result<Option<Bundle>>;
+}
+
+/// The control plane, as an edge sees it.
+#[async_trait]
+pub trait Feed: Bundles {
+    /// Makes the edge known, or finds it again. Gives the revision up to which it has reported.
+    async fn register(&self) -> Result<Revision>;
+
+    /// What came after `after`, at most `limit`; when nothing has, waits for it, at most `wait`. Fails with
+    /// [`RevisionGone`](crate::Error::RevisionGone) when that is not kept any more. Dropping the call half-way is harmless.
+    async fn changes(&self, after: Revision, limit: u32, wait: Duration) -> Result<Changes>;
+
+    /// Hands a report over; without observations it is the sign of life. Fails with
+    /// [`Unregistered`](crate::Error::Unregistered) when the edge is not known any more.
+    async fn report(&self, report: &EdgeReport) -> Result<()>;
+}

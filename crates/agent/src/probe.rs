@@ -1,0 +1,120 @@
+//! Looks at what an address really serves for a name, by a handshake.
+//!
+//! Who issued the certificate does not matter here: it is compared with the one that is to be served. That
+//! the server holds its key does, so the handshake's signature is checked.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_model::Hostname;
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    AlertDescription, ClientConfig, DigitallySignedStruct, Error as TlsError, SignatureScheme,
+};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::{Error, Result, fingerprint};
+
+/// Makes handshakes to see which certificate is served.
+#[derive(Clone)]
+pub struct Prober {
+    connector: TlsConnector,
+    limit: Duration,
+}
+
+impl Prober {
+    /// A prober that gives up on a handshake after `limit`.
+    ///
+    /// # Errors
+    /// When TLS cannot be set up.
+    pub fn new(limit: Duration) -> Result<Self> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AnyIssuer(provider)))
+            .with_no_client_auth();
+        // A resumed session shows no certificate.
+        config.resumption = Resumption::disabled();
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Self { connector: Arc::new(config).into(), limit })
+    }
+
+    /// The fingerprint of the leaf that `address` shows for `name`; none when it does not know the name.
+    ///
+    /// # Errors
+    /// When nobody listens, or the handshake fails for another reason.
+    pub async fn look(&self, address: SocketAddr, name: &Hostname) -> Result<Option<String>> {
+        let unseen = |source| Error::Unseen { address, source };
+        let late = || unseen(io::Error::new(io::ErrorKind::TimedOut, "it took too long"));
+        let looked = tokio::time::timeout(self.limit, self.handshake(address, name)).await;
+        match looked.map_err(|_| late())? {
+            Err(error) if name_is_unknown(&error) => Ok(None),
+            seen => seen.map_err(unseen),
+        }
+    }
+
+    async fn handshake(&self, address: SocketAddr, name: &Hostname) -> io::Result<Option<String>> {
+        let server_name = ServerName::try_from(name.as_str().to_owned())
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let tcp = TcpStream::connect(address).await?;
+        let mut stream = self.connector.connect(server_name, tcp).await?;
+        let (_, session) = stream.get_ref();
+        let leaf = session.peer_certificates().and_then(<[_]>::first);
+        let seen = leaf.map(|leaf| fingerprint(leaf));
+        // A polite end; what was seen was seen.
+        stream.shutdown().await.ok();
+        Ok(seen)
+    }
+}
+
+fn name_is_unknown(error: &io::Error) -> bool {
+    use AlertDescription::{AccessDenied, UnrecognisedName};
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
+    matches!(tls, Some(TlsError::AlertReceived(UnrecognisedName | AccessDenied)))
+}
+
+#[derive(Debug)]
+struct AnyIssuer(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyIssuer {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, TlsError> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        leaf: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        verify_tls12_signature(message, leaf, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        leaf: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        verify_tls13_signature(message, leaf, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
