@@ -266,6 +266,9 @@ fn dns(domain: &Domain, facts: &Facts) -> Answer {
         "dns-servfail" | "dns-refused" | "dns-timeout" => {
             (Who::Customer, "Ask the customer to mend the name servers of the name, and to set")
         }
+        "dns-resolver-unreachable" => {
+            (Who::Operator, "Mend the resolvers in [dns] resolvers, which do not answer; the customer should have")
+        }
         "dns-stale-aaaa" => (
             Who::Customer,
             "Ask the customer to delete the AAAA record, which the CA tries first, and to keep",
@@ -328,7 +331,9 @@ fn advice(code: &str) -> (Who, &'static str) {
         | "dns-no-records"
         | "dns-cname-elsewhere"
         | "dns-address-elsewhere"
-        | "dns-stale-aaaa" => (
+        | "dns-stale-aaaa"
+        | "dns-cname-loop"
+        | "dns-chain-too-long" => (
             Who::Customer,
             "Ask the customer to set the records shown in `required_dns`, then `holdfast domain retry`.",
         ),

@@ -18,7 +18,7 @@ pub(super) async fn prepare(shared: &Shared, claimed: &Claimed) -> Result<Step, 
             products: Products { challenge: Some(challenge), ..Products::default() },
         },
         Ok(Proof::Valid) => sealed(shared, &claimed.domain, Outcome::AlreadyAuthorized).await,
-        Ok(Proof::Invalid(note)) => Outcome::ChallengeInvalid { note }.into(),
+        Ok(Proof::Invalid(note)) => spent(note).into(),
         Err(error) => refusal(&error).into(),
     })
 }
@@ -45,16 +45,24 @@ pub(super) async fn await_verdict(shared: &Shared, claimed: &Claimed) -> Result<
             let retry_after = retry_after.map(|wait| shared.clock.now().plus(wait));
             Outcome::ChallengePending { retry_after }.into()
         }
-        Ok(Verdict::Invalid(note)) => Outcome::ChallengeInvalid { note }.into(),
+        Ok(Verdict::Invalid(note)) => spent(note).into(),
         Err(error) => refusal(&error).into(),
     })
+}
+
+/// What the CA's policy, or the name's own CAA record, forbids is not tried again by itself.
+fn spent(note: Note) -> Outcome {
+    match note.code.as_ref() {
+        "acme-caa" | "acme-rejected-identifier" => Outcome::Hopeless { note },
+        _ => Outcome::ChallengeInvalid { note },
+    }
 }
 
 /// The open order, if it is at the account we use now: after a change of directory, the old CA's order is left alone.
 pub(super) async fn order(shared: &Shared, claimed: &Claimed) -> Result<Option<Order>, Error> {
     let Some(order) = shared.store.open_order(claimed.domain.id).await? else { return Ok(None) };
-    let account = shared.ca.known_account();
-    Ok((account.is_none() || account == Some(order.account)).then_some(order))
+    let ours = shared.ca.account().await.map_or(true, |account| account == order.account);
+    Ok(ours.then_some(order))
 }
 
 async fn sealed(shared: &Shared, domain: &Domain, outcome: Outcome) -> Step {

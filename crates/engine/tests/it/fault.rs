@@ -1,0 +1,113 @@
+//! Each fault of the CA and the zone, switched on: the domain reaches Active, or the failure the table names with
+//! its cause.
+
+use holdfast_model::State;
+
+use crate::kit::{Backend, Setup, World, patient, quick};
+
+/// With a ladder that fits a test: it gets there all the same, and no name is finalized in two orders.
+async fn overcomes(backend: Backend, kind: &str, value: &str, times: Option<u64>) {
+    let world = World::start(Setup { backend, policy: quick(), ..Setup::default() }).await;
+    world.devnet.faults().set(kind, value, times).unwrap();
+    let id = world.add("shop.test").await;
+    world.reaches(id, State::Active).await;
+    assert_eq!(world.finalized().await["shop.test"], 1, "{kind}");
+    assert_eq!(world.ca_says("accounts").await.len(), 1, "{kind}");
+    assert_eq!(world.history(id).await.last(), Some(&State::Active));
+}
+
+/// It ends, or waits, in that state with that cause.
+async fn ends_in(kind: &str, value: &str, state: State, cause: &str) {
+    let world = World::start(Setup { policy: patient(), ..Setup::default() }).await;
+    world.devnet.faults().set(kind, value, None).unwrap();
+    let id = world.add("shop.test").await;
+    let domain = world.reaches(id, state).await;
+    let error = domain.last_error.unwrap();
+    assert_eq!(error.code, cause, "{error}");
+    world.history(id).await;
+}
+
+#[tokio::test]
+async fn nothing_wrong_on_sqlite() {
+    overcomes(Backend::Sqlite, "bad-nonce", "0", None).await;
+}
+
+#[tokio::test]
+async fn nothing_wrong_on_postgres() {
+    overcomes(Backend::Postgres, "bad-nonce", "0", None).await;
+}
+
+#[tokio::test]
+async fn bad_nonces() {
+    overcomes(Backend::Sqlite, "bad-nonce", "0.3", None).await;
+}
+
+#[tokio::test]
+async fn server_errors() {
+    overcomes(Backend::Postgres, "server-error", "0.2", None).await;
+}
+
+#[tokio::test]
+async fn dropped_replies() {
+    overcomes(Backend::Sqlite, "dropped-reply", "0.2", None).await;
+}
+
+#[tokio::test]
+async fn unavailable_for_a_while() {
+    overcomes(Backend::Postgres, "unavailable", "1", Some(2)).await;
+}
+
+#[tokio::test]
+async fn slow_validation() {
+    overcomes(Backend::Sqlite, "slow-validation", "1500", None).await;
+}
+
+#[tokio::test]
+async fn long_processing() {
+    overcomes(Backend::Sqlite, "processing", "1500", None).await;
+}
+
+#[tokio::test]
+async fn finalized_but_answered_500() {
+    overcomes(Backend::Sqlite, "finalize-error", "shop.test", Some(1)).await;
+}
+
+#[tokio::test]
+async fn rejected_identifier() {
+    ends_in("reject-identifier", "shop.test", State::Failed, "acme-rejected-identifier").await;
+}
+
+#[tokio::test]
+async fn caa_forbids() {
+    ends_in("caa", "shop.test", State::Failed, "acme-caa").await;
+}
+
+#[tokio::test]
+async fn wrong_answer_at_the_challenge() {
+    ends_in("unauthorized", "shop.test", State::AcmeChallengeFailed, "acme-unauthorized").await;
+}
+
+#[tokio::test]
+async fn order_invalid_at_finalize() {
+    ends_in("finalize-invalid", "shop.test", State::AcmeOrderFailed, "acme-order-invalid").await;
+}
+
+#[tokio::test]
+async fn certificate_for_another_name() {
+    ends_in("wrong-certificate", "shop.test", State::AcmeOrderFailed, "wrong-certificate").await;
+}
+
+#[tokio::test]
+async fn servfail() {
+    ends_in("dns-servfail", "shop.test", State::DnsVerificationFailed, "dns-servfail").await;
+}
+
+#[tokio::test]
+async fn points_elsewhere() {
+    ends_in("dns-wrong", "shop.test", State::DnsVerificationFailed, "dns-cname-elsewhere").await;
+}
+
+#[tokio::test]
+async fn no_dns_answer() {
+    ends_in("dns-timeout", "shop.test", State::DnsVerificationFailed, "dns-timeout").await;
+}

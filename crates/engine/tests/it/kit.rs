@@ -1,0 +1,220 @@
+//! A whole installation in one process: store, CA, zone, edge, engine. Everything is real but the ladder's length.
+
+use std::{collections::{BTreeMap, HashMap}, net::SocketAddr, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use holdfast_acme::{Ca, CaConfig, KeyType};
+use holdfast_agent::{AgentConfig, BuiltinEdge, EdgeConfig, StoreFeed, run_agent};
+use holdfast_devnet::{Devnet, DevnetConfig};
+use holdfast_dns::{Limits, Resolver};
+use holdfast_gateway::client::{Client, ClientConfig};
+use holdfast_engine::{Deployment, Engine, EngineConfig};
+use holdfast_model::{Domain, DomainId, Hostname, Ladder, Policy, State};
+use holdfast_store::{
+    Actor, Claimant, Import, MasterKey, NewDomain, OrderLimits, Page, SharedStore, EventBody,
+};
+use holdfast_testkit::{Postgres, Scratch, eventually};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Backend {
+    Sqlite,
+    Postgres,
+}
+
+/// What a test may set.
+pub(crate) struct Setup {
+    pub(crate) backend: Backend,
+    pub(crate) policy: Policy,
+    pub(crate) devnet: DevnetConfig,
+    pub(crate) limits: OrderLimits,
+    pub(crate) profile: Option<String>,
+    pub(crate) engines: u32,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            backend: Backend::Sqlite,
+            policy: quick(),
+            devnet: DevnetConfig::default(),
+            limits: OrderLimits { per_3h: 100_000, in_flight: 64 },
+            profile: None,
+            engines: 1,
+        }
+    }
+}
+
+/// The product's policy with a ladder that fits a test.
+pub(crate) fn quick() -> Policy {
+    let mut policy = Policy::default();
+    policy.ladder = Ladder { rungs: vec![Duration::from_millis(200)], ..policy.ladder };
+    policy.dns.first_delay = Duration::from_millis(50);
+    policy.watch.first_delay = Duration::from_millis(200);
+    policy.watch.longest_delay = Duration::from_millis(200);
+    policy
+}
+
+/// The product's policy, in which a failure stays long enough to be seen.
+pub(crate) fn patient() -> Policy {
+    let mut policy = quick();
+    policy.ladder = Policy::default().ladder;
+    policy.watch = Policy::default().watch;
+    policy
+}
+
+pub(crate) struct World {
+    pub(crate) store: SharedStore,
+    pub(crate) devnet: Devnet,
+    stop: CancellationToken,
+    _scratch: Scratch,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl World {
+    pub(crate) async fn start(setup: Setup) -> Self {
+        let scratch = Scratch::new().unwrap();
+        let store = open(setup.backend, &scratch).await;
+        let stop = CancellationToken::new();
+        let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let edge = EdgeConfig::new("built-in", "default", Some(any), any);
+        let edge = Arc::new(BuiltinEdge::start(edge, store.clone(), stop.clone()).await.unwrap());
+        let (http, https) = (edge.http().unwrap(), edge.https());
+        let devnet =
+            DevnetConfig { http_port: http.port(), tls_port: https.port(), ..setup.devnet };
+        let devnet = Devnet::start(devnet).await.unwrap();
+        let feed = Arc::new(StoreFeed::new(store.clone(), edge.identity()));
+        tokio::spawn(run_agent(feed, edge, AgentConfig::default(), stop.clone()));
+        let world = Self { store, devnet, stop, _scratch: scratch };
+        for number in 0..setup.engines {
+            let engine = world.engine(number, &setup.policy, setup.limits, setup.profile.clone());
+            tokio::spawn(engine.run(world.stop.clone()));
+        }
+        world
+    }
+
+    fn engine(&self, number: u32, policy: &Policy, limits: OrderLimits, profile: Option<String>) -> Engine {
+        let zone = [self.devnet.dns_address()];
+        let limits_of_looks = Limits { ask_private: true, ..Limits::default() };
+        let resolver = Resolver::new(Some(&zone), limits_of_looks).unwrap();
+        let ca = CaConfig {
+            directory: self.devnet.directory_url(),
+            extra_roots_pem: Some(self.devnet.root_pem().to_owned()),
+            email: Some("ops@example.com".into()),
+            agree_terms: true,
+            key_type: KeyType::EcdsaP256,
+            profile,
+            eab: None,
+            time_limit: Duration::from_secs(10),
+            limits,
+        };
+        let ca = Ca::new(ca, self.store.clone()).unwrap();
+        let config = EngineConfig {
+            claimant: Claimant { instance: format!("engine-{number}"), incarnation: uuid::Uuid::new_v4() },
+            claim: Duration::from_secs(5),
+            concurrency: 64,
+            policy: policy.clone(),
+            targets: vec![name("edge.holdfast.test")],
+            addresses: Vec::new(),
+            http_proof_port: None,
+            deployment: Deployment::Edges,
+        };
+        Engine::new(self.store.clone(), resolver, ca, config)
+    }
+
+    pub(crate) async fn add(&self, text: &str) -> DomainId {
+        self.store.add(&new(text, None)).await.unwrap().domain.id
+    }
+
+    pub(crate) async fn domain(&self, id: DomainId) -> Domain {
+        self.store.domain(id).await.unwrap().unwrap()
+    }
+
+    /// Waits until the domain is in `state`.
+    pub(crate) async fn reaches(&self, id: DomainId, state: State) -> Domain {
+        self.reaches_when(id, state.as_str(), |domain| domain.state == state).await
+    }
+
+    pub(crate) async fn reaches_when(
+        &self,
+        id: DomainId,
+        what: &str,
+        met: impl Fn(&Domain) -> bool,
+    ) -> Domain {
+        eventually(Duration::from_secs(60), what, async || {
+            let domain = self.domain(id).await;
+            if met(&domain) { Ok(domain) } else { Err(format!("{} {:?}", domain.state, domain.last_error)) }
+        })
+        .await
+    }
+
+    /// The states of the history, checked to be without a gap.
+    pub(crate) async fn history(&self, id: DomainId) -> Vec<State> {
+        let page = Page { limit: 1_000, after: None };
+        let mut states: Vec<State> = Vec::new();
+        for event in self.store.history(id, &page).await.unwrap().items {
+            let EventBody::Transition { from, to, .. } = event.body else { continue };
+            assert_eq!(from, states.last().copied(), "the history has a gap");
+            states.extend(to);
+        }
+        states
+    }
+
+    /// What the CA says of itself: `orders`, `certificates`, `accounts`.
+    pub(crate) async fn ca_says(&self, what: &str) -> Vec<Value> {
+        let roots = Some(self.devnet.root_pem().as_bytes().to_vec());
+        let client = Client::new(ClientConfig { extra_roots_pem: roots, ..ClientConfig::default() }).unwrap();
+        let request = http::Request::get(self.devnet.url(&format!("/dev/{what}"))).body(Bytes::new()).unwrap();
+        let reply = client.send(request).await.unwrap();
+        serde_json::from_slice(reply.body()).unwrap()
+    }
+
+    /// How often the CA finalized an order of each name.
+    pub(crate) async fn finalized(&self) -> HashMap<String, u64> {
+        let mut times = HashMap::new();
+        for order in self.ca_says("orders").await {
+            let name = order["names"][0].as_str().unwrap().to_owned();
+            *times.entry(name).or_default() += order["finalized"].as_u64().unwrap();
+        }
+        times
+    }
+}
+
+async fn open(backend: Backend, scratch: &Scratch) -> SharedStore {
+    let url = match backend {
+        Backend::Sqlite => format!("sqlite:{}", scratch.path().join("holdfast.db").display()),
+        Backend::Postgres => Postgres::shared().await.unwrap().database().await.unwrap(),
+    };
+    let key = MasterKey::generate().unwrap();
+    holdfast_store::open(&url, Some(key), holdfast_store::OpenOptions::default()).await.unwrap()
+}
+
+pub(crate) fn name(text: &str) -> Hostname {
+    Hostname::parse(text).unwrap()
+}
+
+pub(crate) fn actor() -> Actor {
+    Actor { instance: "test".into(), name: "test".into() }
+}
+
+pub(crate) fn new(text: &str, import: Option<Import>) -> NewDomain {
+    NewDomain {
+        id: DomainId::new(),
+        name: name(text),
+        tenant: None,
+        resource: None,
+        target: name("edge.holdfast.test"),
+        target_given: false,
+        edge_group: "default".into(),
+        labels: BTreeMap::new(),
+        orchestration_id: uuid::Uuid::new_v4().to_string(),
+        import,
+        actor: actor(),
+    }
+}

@@ -1,0 +1,11 @@
+//! The engine on real stores against the embedded CA, the zone and the built-in edge: the good path, every fault,
+//! a crowd, removal, import, renewal.
+#![expect(clippy::unwrap_used, reason = "a test may stop")]
+
+mod crowd;
+mod fault;
+mod import;
+mod kit;
+mod removal;
+mod renewal;
+mod retry;
