@@ -77,6 +77,14 @@ pub enum Error {
         "the database holds values sealed under master key {0} and none was given; restore the key file named in [security] master_key_file"
     )]
     MasterKeyMissing(String),
+    /// Something must be sealed and no key was given.
+    #[error(
+        "no master key was given, and without one nothing can be sealed; name one in [security] master_key_file or master_key"
+    )]
+    NoMasterKey,
+    /// The system has no randomness to give.
+    #[error("the system gave no random bytes")]
+    NoRandomness,
     /// A master key that is none.
     #[error("a master key is 32 bytes in base64: {0}")]
     BadMasterKey(&'static str),

@@ -36,10 +36,13 @@ impl FromStr for EventCursor {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let parsed =
-            text.split_once('-').and_then(|(xid, id)| Some((xid.parse().ok()?, id.parse().ok()?)));
-        let (xid, id) = parsed.ok_or_else(|| Error::BadCursor(text.to_owned()))?;
-        Ok(Self { xid, id })
+        let parsed = text
+            .split_once('-')
+            .and_then(|(xid, id)| Some(Self { xid: xid.parse().ok()?, id: id.parse().ok()? }));
+        // Only what we wrote: not `+1`, not `01`, nothing negative.
+        parsed
+            .filter(|cursor| cursor.xid >= 0 && cursor.id >= 0 && cursor.to_string() == text)
+            .ok_or_else(|| Error::BadCursor(text.to_owned()))
     }
 }
 
@@ -101,4 +104,27 @@ pub trait Events: Send + Sync {
 
     /// Appends a notice.
     async fn notice(&self, actor: &Actor, kind: &str, subject: &str, detail: &str) -> Result<()>;
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_cursor_survives_its_text(xid in 0..i64::MAX, id in 0..i64::MAX) {
+            let cursor = EventCursor { xid, id };
+            prop_assert_eq!(cursor.to_string().parse::<EventCursor>().unwrap(), cursor);
+        }
+
+        #[test]
+        fn any_text_is_a_cursor_we_wrote_or_refused(text in "[-+0-9a ]{0,24}|.*") {
+            match text.parse::<EventCursor>() {
+                Ok(cursor) => prop_assert_eq!(cursor.to_string(), text),
+                Err(error) => prop_assert!(matches!(error, Error::BadCursor(_))),
+            }
+        }
+    }
 }

@@ -5,6 +5,8 @@
 //! rests on unique rows and compare-and-swap, never on a lock alone. Time is the store's own clock.
 
 mod account;
+mod bell;
+mod budget;
 mod certificate;
 mod challenge;
 mod claim;
@@ -13,9 +15,13 @@ mod edge;
 mod error;
 mod event;
 mod key;
+mod keyring;
 mod maintenance;
 mod order;
 mod page;
+mod pool;
+mod row;
+mod seal;
 mod secret;
 mod token;
 mod wake;
@@ -34,7 +40,7 @@ pub use edge::{
 };
 pub use error::{Error, Result};
 pub use event::{Actor, Event, EventBody, EventCursor, Events};
-pub use key::{Keys, MasterKey, Rotation};
+pub use key::{Keys, MasterKey, Rotation, proof_answer};
 pub use maintenance::{Maintenance, Restored};
 pub use order::{Order, OrderId, Orders};
 pub use page::{Page, Paged};

@@ -1,0 +1,119 @@
+//! The order budget as a token bucket in one timestamp (GCRA): when the bucket will be full again. Pure, so that
+//! both databases reckon alike.
+
+use std::time::Duration;
+
+use holdfast_model::Timestamp;
+
+const WINDOW: Duration = Duration::from_secs(3 * 3600);
+
+/// A bucket that holds `per_3h` orders and refills evenly.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Budget {
+    full_at: Option<Timestamp>,
+    per_3h: u32,
+}
+
+impl Budget {
+    pub(crate) const fn new(full_at: Option<Timestamp>, per_3h: u32) -> Self {
+        Self { full_at, per_3h }
+    }
+
+    /// How long the bucket takes to refill by one order.
+    pub(crate) fn cost(self) -> Duration {
+        // Whole microseconds, as databases keep them: what is taken and given back must cancel.
+        let micros = WINDOW.as_micros() / u128::from(self.per_3h.max(1));
+        Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
+    }
+
+    /// How many orders may be made now.
+    pub(crate) fn available(self, now: Timestamp) -> u32 {
+        let room = self.capacity().saturating_sub(self.missing(now));
+        u32::try_from(room.as_micros() / self.cost().as_micros().max(1)).unwrap_or(u32::MAX)
+    }
+
+    /// When the next order may be made; none when one may now.
+    pub(crate) fn next_at(self, now: Timestamp) -> Option<Timestamp> {
+        if self.available(now) > 0 {
+            return None;
+        }
+        let over = (self.missing(now) + self.cost()).saturating_sub(self.capacity());
+        Some(now.plus(over))
+    }
+
+    /// The bucket once `orders` were made.
+    pub(crate) fn taken(self, now: Timestamp, orders: u32) -> Self {
+        let full_at = now.plus(self.missing(now) + self.cost() * orders);
+        Self { full_at: Some(full_at), ..self }
+    }
+
+    pub(crate) const fn full_at(self) -> Option<Timestamp> {
+        self.full_at
+    }
+
+    fn capacity(self) -> Duration {
+        self.cost() * self.per_3h
+    }
+
+    fn missing(self, now: Timestamp) -> Duration {
+        self.full_at.map_or(Duration::ZERO, |full_at| full_at.since(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_seconds(1_700_000_000).plus(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn a_full_bucket_gives_all_at_once_then_one_each_36_seconds() {
+        let budget = Budget::new(None, 300);
+        assert_eq!(budget.available(at(0)), 300);
+        let spent = budget.taken(at(0), 300);
+        assert_eq!(spent.available(at(35)), 0);
+        assert_eq!(spent.next_at(at(0)), Some(at(36)));
+        assert_eq!(spent.available(at(36)), 1);
+        assert_eq!(spent.available(at(10_800)), 300);
+    }
+
+    #[test]
+    fn a_budget_of_nothing_never_opens() {
+        let budget = Budget::new(None, 0);
+        assert_eq!(budget.available(at(0)), 0);
+        assert!(budget.next_at(at(0)).is_some_and(|next| next > at(0)));
+    }
+
+    proptest! {
+        #[test]
+        fn never_more_than_burst_and_refill(
+            per_3h in 1_u32..2_000,
+            asks in prop::collection::vec((0_u64..600, 1_u32..50), 1..200),
+        ) {
+            let (mut budget, mut now, mut made) = (Budget::new(None, per_3h), 0, 0_u64);
+            for (pause, wanted) in asks {
+                now += pause;
+                let give = wanted.min(budget.available(at(now)));
+                prop_assert_eq!(budget.next_at(at(now)).is_none(), budget.available(at(now)) > 0);
+                if give > 0 {
+                    budget = budget.taken(at(now), give);
+                    made += u64::from(give);
+                }
+                let refilled = Duration::from_secs(now).as_micros() / budget.cost().as_micros();
+                prop_assert!(u128::from(made) <= u128::from(per_3h) + refilled);
+            }
+        }
+
+        #[test]
+        fn the_next_slot_is_when_one_opens(per_3h in 1_u32..2_000) {
+            let spent = Budget::new(None, per_3h).taken(at(0), per_3h);
+            let next = spent.next_at(at(0)).unwrap();
+            prop_assert_eq!(spent.available(next), 1);
+            prop_assert_eq!(spent.available(next.minus(Duration::from_micros(1))), 0);
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Connections, kept and lent out. It knows no SQL but how a transaction begins and ends.
+//!
+//! sqlx's own pool asks the database after every use whether the connection still works, which doubles the round trips. Here
+//! a connection goes back only after a statement, or a whole transaction, that was seen to its end; in every other
+//! case (an error of the wire, a caller that gave up half-way) it is dropped, and the database rolls back.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use sqlx::{ConnectOptions as _, Connection, Database, Executor, IntoArguments, query::Query};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::timeout,
+};
+
+use crate::{Error, Result};
+
+/// A statement with its arguments.
+pub(crate) type Statement<DB> = Query<'static, DB, <DB as Database>::Arguments>;
+type Options<DB> = <<DB as Database>::Connection as Connection>::Options;
+
+/// Longer than this nobody waits for a connection, nor for a new one to be made.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Up to so many connections to one database.
+pub(crate) struct Pool<DB: Database> {
+    options: Options<DB>,
+    begin: &'static str,
+    room: Semaphore,
+    idle: Mutex<Vec<DB::Connection>>,
+}
+
+/// A connection on loan; it goes back only if told so.
+struct Lent<'p, DB: Database> {
+    pool: &'p Pool<DB>,
+    connection: DB::Connection,
+    _room: SemaphorePermit<'p>,
+}
+
+/// A transaction; dropped before its commit, it never was.
+pub(crate) struct Transaction<'p, DB: Database> {
+    lent: Lent<'p, DB>,
+    at: &'static str,
+}
+
+impl<DB> Pool<DB>
+where
+    DB: Database,
+    DB::Arguments: IntoArguments<DB>,
+    for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
+{
+    /// No connection is made yet. `begin` is how a transaction begins.
+    pub(crate) fn new(options: Options<DB>, size: u32, begin: &'static str) -> Self {
+        let size = usize::try_from(size.max(1)).unwrap_or(1);
+        Self { options, begin, room: Semaphore::new(size), idle: Mutex::default() }
+    }
+
+    /// Runs one statement by itself; `at` names the call in an error.
+    pub(crate) async fn rows(
+        &self,
+        at: &'static str,
+        statement: Statement<DB>,
+    ) -> Result<Vec<DB::Row>> {
+        let mut lent = self.lend(at).await?;
+        let result = lent.connection.fetch_all(statement).await;
+        lent.settle(at, result)
+    }
+
+    /// Runs one statement that gives at most one row.
+    pub(crate) async fn row(
+        &self,
+        at: &'static str,
+        statement: Statement<DB>,
+    ) -> Result<Option<DB::Row>> {
+        Ok(self.rows(at, statement).await?.into_iter().next())
+    }
+
+    /// Runs one statement that gives exactly one row.
+    pub(crate) async fn one(&self, at: &'static str, statement: Statement<DB>) -> Result<DB::Row> {
+        let row = self.row(at, statement).await?;
+        row.ok_or(Error::Database { at, source: sqlx::Error::RowNotFound })
+    }
+
+    /// Runs one statement for its effect.
+    pub(crate) async fn execute(
+        &self,
+        at: &'static str,
+        statement: Statement<DB>,
+    ) -> Result<DB::QueryResult> {
+        let mut lent = self.lend(at).await?;
+        let result = lent.connection.execute(statement).await;
+        lent.settle(at, result)
+    }
+
+    /// Begins a transaction.
+    pub(crate) async fn begin(&self, at: &'static str) -> Result<Transaction<'_, DB>> {
+        let mut lent = self.lend(at).await?;
+        match lent.connection.execute(self.begin).await {
+            Ok(_) => Ok(Transaction { lent, at }),
+            Err(source) => Err(lent.broken(at, source)),
+        }
+    }
+
+    async fn lend(&self, at: &'static str) -> Result<Lent<'_, DB>> {
+        let failed = |source| Error::Database { at, source };
+        let room = timeout(PATIENCE, self.room.acquire()).await;
+        let room = room
+            .map_err(|_| failed(sqlx::Error::PoolTimedOut))?
+            .map_err(|_| failed(sqlx::Error::PoolClosed))?;
+        let idle = self.idle().pop();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => timeout(PATIENCE, self.options.connect())
+                .await
+                .map_err(|_| failed(sqlx::Error::PoolTimedOut))?
+                .map_err(failed)?,
+        };
+        Ok(Lent { pool: self, connection, _room: room })
+    }
+}
+
+impl<DB: Database> Pool<DB> {
+    fn idle(&self) -> MutexGuard<'_, Vec<DB::Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<DB: Database> Lent<'_, DB> {
+    fn give_back(self) {
+        self.pool.idle().push(self.connection);
+    }
+
+    /// After a statement by itself: the database's refusal leaves the connection as good as before.
+    fn settle<T>(self, at: &'static str, result: sqlx::Result<T>) -> Result<T> {
+        match result {
+            Ok(value) => {
+                self.give_back();
+                Ok(value)
+            }
+            Err(source @ sqlx::Error::Database(_)) if !is_farewell(&source) => {
+                self.give_back();
+                Err(Error::Database { at, source })
+            }
+            Err(source) => Err(self.broken(at, source)),
+        }
+    }
+
+    /// The wire broke, and with it most likely every other one: who asks next gets a new connection, not an error.
+    fn broken(self, at: &'static str, source: sqlx::Error) -> Error {
+        let refused = matches!(source, sqlx::Error::Database(_)) && !is_farewell(&source);
+        if !refused {
+            self.pool.idle().clear();
+        }
+        Error::Database { at, source }
+    }
+}
+
+/// Does the server say that it ends this session? PostgreSQL's class 57P; SQLite has no such thing.
+fn is_farewell(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.is_some_and(|code| code.starts_with("57P"))
+}
+
+impl<DB> Transaction<'_, DB>
+where
+    DB: Database,
+    DB::Arguments: IntoArguments<DB>,
+    for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
+{
+    /// Runs a statement in it.
+    pub(crate) async fn rows(&mut self, statement: Statement<DB>) -> Result<Vec<DB::Row>> {
+        let result = self.lent.connection.fetch_all(statement).await;
+        result.map_err(|source| Error::Database { at: self.at, source })
+    }
+
+    /// Runs a statement in it that gives at most one row.
+    pub(crate) async fn row(&mut self, statement: Statement<DB>) -> Result<Option<DB::Row>> {
+        Ok(self.rows(statement).await?.into_iter().next())
+    }
+
+    /// Runs a statement in it that gives exactly one row.
+    pub(crate) async fn one(&mut self, statement: Statement<DB>) -> Result<DB::Row> {
+        let row = self.row(statement).await?;
+        row.ok_or(Error::Database { at: self.at, source: sqlx::Error::RowNotFound })
+    }
+
+    /// Runs a statement in it for its effect.
+    pub(crate) async fn execute(&mut self, statement: Statement<DB>) -> Result<DB::QueryResult> {
+        let result = self.lent.connection.execute(statement).await;
+        result.map_err(|source| Error::Database { at: self.at, source })
+    }
+
+    /// Makes it true.
+    pub(crate) async fn commit(self) -> Result<()> {
+        self.end("COMMIT").await
+    }
+
+    /// Gives it up, and the connection back; dropping it would cost the connection.
+    pub(crate) async fn abandon(self) -> Result<()> {
+        self.end("ROLLBACK").await
+    }
+
+    async fn end(mut self, how: &'static str) -> Result<()> {
+        match self.lent.connection.execute(how).await {
+            Ok(_) => {
+                self.lent.give_back();
+                Ok(())
+            }
+            Err(source) => Err(self.lent.broken(self.at, source)),
+        }
+    }
+}

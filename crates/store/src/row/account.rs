@@ -1,0 +1,42 @@
+//! An account's row, its key still sealed, and the terms it agreed to.
+
+use holdfast_model::Timestamp;
+
+use super::Fields;
+use crate::{Account, AccountId, OrderLimits, Result, Secret, Terms, budget::Budget};
+
+/// The budget as it stands.
+pub(crate) fn budget(row: &impl Fields, limits: OrderLimits) -> Result<Budget> {
+    Ok(Budget::new(row.maybe_at("budget_at")?, limits.per_3h))
+}
+
+pub(crate) fn account(
+    row: &impl Fields,
+    limits: Option<OrderLimits>,
+    key: Secret,
+    next_key: Option<Secret>,
+) -> Result<Account> {
+    let now = row.at("now")?;
+    let paused_until = row.maybe_at("paused_until")?.filter(|until| *until > now);
+    let slot = |limits| -> Result<Option<Timestamp>> { Ok(budget(row, limits)?.next_at(now)) };
+    Ok(Account {
+        id: AccountId(row.id("id")?),
+        directory: row.text("directory")?,
+        key,
+        next_key,
+        email: row.maybe_text("email")?,
+        url: row.maybe_text("url")?,
+        pause_reason: row.maybe_text("pause_reason")?.filter(|_| paused_until.is_some()),
+        paused_until,
+        next_slot_at: limits.map(slot).transpose()?.flatten(),
+    })
+}
+
+pub(crate) fn terms(row: &impl Fields) -> Result<Terms> {
+    Ok(Terms {
+        directory: row.text("directory")?,
+        url: row.text("url")?,
+        seen_at: row.at("seen_at")?,
+        agreed_at: row.maybe_at("agreed_at")?,
+    })
+}

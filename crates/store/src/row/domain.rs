@@ -1,0 +1,75 @@
+//! A domain's row, joined with the facts of its newest certificate.
+
+use std::collections::BTreeMap;
+
+use holdfast_model::{CertificateSummary, Domain, DomainId, State, Wanted};
+
+use super::{Fields, corrupt};
+use crate::{Claimed, Error, OrderId, Result};
+
+/// The columns of a domain `d` with its certificate `c`, for `concat!`.
+macro_rules! domain_columns {
+    () => {
+        "d.id, d.name, d.tenant, d.resource, d.target, d.edge_group, d.labels, d.orchestration_id, d.state, d.attempt, d.entered_at, \
+         d.next_attempt_at, d.queued_at, d.failures, d.failing_since, d.error_code, d.error_detail, d.order_id, d.wanted, \
+         d.removing_since, d.revoke, d.removed_at, d.lapses, d.created_at, d.updated_at, d.version, d.claim_epoch, \
+         c.serial, c.sha256, c.not_before, c.not_after, c.issuer, c.directory"
+    };
+}
+pub(crate) use domain_columns;
+
+pub(crate) fn domain(row: &impl Fields) -> Result<Domain> {
+    let state = row.text("state")?;
+    let wanted = row.maybe_text("wanted")?;
+    Ok(Domain {
+        id: DomainId(row.id("id")?),
+        name: row.hostname("name")?,
+        tenant: row.maybe_text("tenant")?,
+        resource: row.text("resource")?,
+        target: row.hostname("target")?,
+        edge_group: row.text("edge_group")?,
+        labels: labels(&row.text("labels")?)?,
+        orchestration_id: row.text("orchestration_id")?,
+        state: state.parse().map_err(|_| corrupt("state", state))?,
+        attempt: row.count("attempt")?,
+        entered_at: row.at("entered_at")?,
+        next_attempt_at: row.maybe_at("next_attempt_at")?,
+        queued_at: row.maybe_at("queued_at")?,
+        failures: row.count("failures")?,
+        failing_since: row.maybe_at("failing_since")?,
+        last_error: row.note("error_code", "error_detail")?,
+        order_open: row.maybe_id("order_id")?.is_some(),
+        certificate: summary(row)?,
+        wanted: wanted.as_deref().and_then(Wanted::parse),
+        removing_since: row.maybe_at("removing_since")?,
+        revoke_on_removal: row.flag("revoke")?,
+        removed_at: row.maybe_at("removed_at")?,
+        lapses: row.count("lapses")?,
+        created_at: row.at("created_at")?,
+        updated_at: row.at("updated_at")?,
+        version: row.number("version")?,
+    })
+}
+
+/// As [`domain`], but nothing for a state that only a newer release knows: such rows are left alone.
+pub(crate) fn known_domain(row: &impl Fields) -> Result<Option<Domain>> {
+    let state: Result<State, _> = row.text("state")?.parse();
+    state.ok().map(|_| domain(row)).transpose()
+}
+
+pub(crate) fn claimed(row: &impl Fields) -> Result<Claimed> {
+    Ok(Claimed {
+        domain: domain(row)?,
+        epoch: row.number("claim_epoch")?,
+        order: row.maybe_id("order_id")?.map(OrderId),
+    })
+}
+
+fn summary(row: &impl Fields) -> Result<Option<CertificateSummary>> {
+    row.maybe_text("sha256")?.map(|_| super::certificate(row)).transpose()
+}
+
+fn labels(text: &str) -> Result<BTreeMap<String, String>> {
+    serde_json::from_str(text)
+        .map_err(|_| Error::Corrupt { what: "labels", value: text.to_owned() })
+}
