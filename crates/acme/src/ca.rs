@@ -1,96 +1,93 @@
-//! One CA.
+//! One CA, and how every request in the account's name is made.
 
 use std::sync::Arc;
 
-use holdfast_model::Hostname;
-use holdfast_store::{AccountId, NewChallenge, OrderLimits, Secret, SharedStore};
+use holdfast_store::{AccountId, OrderLimits, SharedStore};
 
-use crate::{CaConfig, Error, KeyType, NewOrder, OrderStatus, Proof, Verdict, Window};
+use crate::session::Session;
+use crate::sessions::Sessions;
+use crate::transport::{Transport, check_directory};
+use crate::{CaConfig, Error, KeyType};
+
+/// instant-acme gives up after three nonces: so often it may do that.
+const NONCE_ROUNDS: usize = 3;
 
 /// A CA and our account there; clones share it.
 #[derive(Clone)]
-pub struct Ca(Arc<Inner>);
+pub struct Ca(pub(crate) Arc<Inner>);
 
-struct Inner {
-    config: CaConfig,
-    store: SharedStore,
+pub(crate) struct Inner {
+    pub(crate) config: CaConfig,
+    pub(crate) store: SharedStore,
+    pub(crate) transport: Transport,
+    pub(crate) sessions: Sessions,
 }
 
-#[expect(unused_variables, reason = "signatures first")]
 impl Ca {
-    /// Makes the client; nothing is connected yet.
+    /// Makes the client; nothing is connected, read or written yet.
+    ///
+    /// # Errors
+    /// When the directory is no URL or not safe to talk to, or the extra roots are none.
     pub fn new(config: CaConfig, store: SharedStore) -> Result<Self, Error> {
-        Ok(Self(Arc::new(Inner { config, store })))
+        check_directory(&config.directory)?;
+        let transport = Transport::new(&config)?;
+        Ok(Self(Arc::new(Inner { config, store, transport, sessions: Sessions::default() })))
     }
+
     /// The ACME directory.
+    #[must_use]
     pub fn directory(&self) -> &str {
         &self.0.config.directory
     }
+
     /// The kind of key that certificates get.
+    #[must_use]
     pub fn key_type(&self) -> KeyType {
         self.0.config.key_type
     }
+
     /// How many orders the account may make and have.
+    #[must_use]
     pub fn limits(&self) -> OrderLimits {
         self.0.config.limits
     }
-    /// The account, if it was needed before.
+
+    /// The account, if this process has used it before.
+    #[must_use]
     pub fn known_account(&self) -> Option<AccountId> {
-        todo!()
+        self.0.sessions.current().map(|session| session.id)
     }
-    /// The account, loaded or made once.
-    pub async fn account(&self) -> Result<AccountId, Error> {
-        let _ = &self.0.store;
-        todo!()
-    }
-    /// Orders a certificate.
-    pub async fn new_order(
-        &self,
-        name: &Hostname,
-        replaces_chain_pem: Option<&str>,
-    ) -> Result<NewOrder, Error> {
-        todo!()
-    }
-    /// What is still to be proven.
-    pub async fn proof(&self, order_url: &str) -> Result<Proof, Error> {
-        todo!()
-    }
-    /// Tells the CA to look.
-    pub async fn accept(&self, challenge: &NewChallenge) -> Result<(), Error> {
-        todo!()
-    }
-    /// What the CA found.
-    pub async fn verdict(&self, challenge: &NewChallenge) -> Result<Verdict, Error> {
-        todo!()
-    }
-    /// How the order stands.
-    pub async fn order(&self, order_url: &str) -> Result<OrderStatus, Error> {
-        todo!()
-    }
-    /// Finalizes.
-    pub async fn finalize(&self, order_url: &str, csr_der: &[u8]) -> Result<OrderStatus, Error> {
-        todo!()
-    }
-    /// Downloads.
-    pub async fn certificate(&self, order_url: &str) -> Result<String, Error> {
-        todo!()
-    }
-    /// ARI.
-    pub async fn renewal_window(&self, chain_pem: &str) -> Result<Option<Window>, Error> {
-        todo!()
-    }
-    /// Revokes.
-    pub async fn revoke(&self, chain_pem: &str, key: Option<&Secret>) -> Result<(), Error> {
-        todo!()
-    }
-    /// Changes the account's key.
-    pub async fn change_key(&self) -> Result<(), Error> {
-        todo!()
+
+    /// Asks in the account's name. When the answer casts doubt on the account itself, and the store or the CA
+    /// gives us another view of it, asks once more with that.
+    pub(crate) async fn ask<T, F, A>(&self, question: F) -> Result<T, Error>
+    where
+        F: Fn(Arc<Session>) -> A,
+        A: Future<Output = Result<T, Error>>,
+    {
+        let session = self.session().await?;
+        let error = match insist(&session, &question).await {
+            Err(error) if error.doubts_the_account() => error,
+            answered => return answered,
+        };
+        match self.reopened(&session, error.is("accountDoesNotExist")).await? {
+            Some(session) => insist(&session, &question).await,
+            None => Err(error),
+        }
     }
 }
 
-/// A key, and the request to certify it.
-#[expect(unused_variables, reason = "signatures first")]
-pub fn key_and_csr(name: &Hostname, key_type: KeyType) -> Result<(Secret, Vec<u8>), Error> {
-    todo!()
+/// Asks again when it was only ever the nonce that was refused.
+async fn insist<T, F, A>(session: &Arc<Session>, question: &F) -> Result<T, Error>
+where
+    F: Fn(Arc<Session>) -> A,
+    A: Future<Output = Result<T, Error>>,
+{
+    let mut round = 1;
+    loop {
+        match question(session.clone()).await {
+            Err(error) if error.is("badNonce") && round < NONCE_ROUNDS => round += 1,
+            answered => return answered,
+        }
+    }
 }

@@ -3,6 +3,7 @@
 //! Used for what is imported and for what was downloaded. Pure: bytes and a time in, facts or a clear refusal out.
 
 mod chain;
+pub(crate) mod der;
 mod error;
 mod key;
 mod pair;
@@ -14,7 +15,7 @@ use x509_parser::x509::X509Name;
 
 pub(crate) use chain::Chain;
 pub use error::BadCertificate;
-pub(crate) use key::PrivateKey;
+pub(crate) use key::{KeyPair, PrivateKey};
 pub use pair::{Pair, check_pair};
 
 /// The facts of a chain's leaf; `directory` is where it came from.

@@ -5,7 +5,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use base64::Engine as _;
-use base64::prelude::{BASE64_STANDARD, BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE, BASE64_URL_SAFE_NO_PAD};
+use base64::prelude::{
+    BASE64_STANDARD, BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE, BASE64_URL_SAFE_NO_PAD,
+};
 use holdfast_store::{OrderLimits, Secret};
 
 use crate::Error;

@@ -18,7 +18,9 @@ pub enum Error {
     #[error("`{0}` is no ACME directory; give an https:// URL in [acme] directory")]
     BadDirectory(String),
     /// Keys and proofs would travel in the open.
-    #[error("`{0}` is not https; give an https:// URL in [acme] directory (http:// is taken for a loopback address alone)")]
+    #[error(
+        "`{0}` is not https; give an https:// URL in [acme] directory (http:// is taken for a loopback address alone)"
+    )]
     InsecureDirectory(String),
     /// The extra roots, or what else makes up the HTTP client.
     #[error("the HTTP client for the CA cannot be made: check [acme] root_certificate")]
@@ -27,7 +29,9 @@ pub enum Error {
     #[error("[acme] eab_hmac_key is not base64url; copy it as the CA shows it")]
     BadEabKey,
     /// Terms that nobody agreed to.
-    #[error("the CA at {directory} has terms of service, {terms}; read them and set `agree_terms = true` in [acme]")]
+    #[error(
+        "the CA at {directory} has terms of service, {terms}; read them and set `agree_terms = true` in [acme]"
+    )]
     TermsNotAgreed {
         /// The ACME directory.
         directory: String,
@@ -68,7 +72,9 @@ pub enum Error {
     #[error("the CA takes neither http-01 nor tls-alpn-01 for this name, only: {0}")]
     NoChallenge(String),
     /// The answer was made with a key that is not the account's any more.
-    #[error("the account's key was changed since this challenge was prepared; a new order is needed")]
+    #[error(
+        "the account's key was changed since this challenge was prepared; a new order is needed"
+    )]
     KeyChanged,
     /// A download was asked of an order that has none.
     #[error("the order has no certificate to download: {0:?}")]
@@ -152,6 +158,25 @@ impl Error {
         self.refusal().is_some_and(|refusal| refusal.problem.kind == kind)
     }
 
+    /// Could it be that the CA has another view of the account than we: none at all, or another key?
+    pub(crate) fn doubts_the_account(&self) -> bool {
+        ["accountDoesNotExist", "unauthorized", "malformed"].into_iter().any(|kind| self.is(kind))
+    }
+
+    /// Could an order have been refused for the certificate it was to replace?
+    pub(crate) fn objects_to_replacing(&self) -> bool {
+        match self {
+            Self::Refused(refusal) => {
+                let kinds = ["alreadyReplaced", "conflict", "malformed", "unauthorized"];
+                matches!(refusal.status, 404 | 409)
+                    || kinds.contains(&refusal.problem.kind.as_str())
+            }
+            // The order stands, but without its link to the certificate.
+            Self::Malformed { .. } => true,
+            _ => false,
+        }
+    }
+
     /// A note with the whole chain of causes: the last one is what an operator needs.
     fn noted(&self, code: &'static str) -> Note {
         let mut text = self.to_string();
@@ -169,6 +194,21 @@ impl Error {
 }
 
 impl Refusal {
+    /// Was only the nonce wrong, so that nothing was done?
+    pub(crate) fn is_bad_nonce(&self) -> bool {
+        self.problem.kind == "badNonce"
+    }
+
+    /// Could a challenge have been refused because the CA is past it?
+    pub(crate) fn may_mean_already_told(&self) -> bool {
+        (400..500).contains(&self.status) && !matches!(self.status, 404 | 410 | 429)
+    }
+
+    /// Is another account the one that may ask for this?
+    pub(crate) fn is_for_another_account(&self) -> bool {
+        self.problem.kind == "unauthorized" || matches!(self.status, 401 | 403)
+    }
+
     fn class(&self) -> Class {
         let kind = self.problem.deciding_kind();
         let (after, note) = (self.retry_after, self.note(kind));
@@ -270,8 +310,22 @@ mod tests {
             (P::ACME_NEW_ORDER, 500, "serverInternal", Some(9), "wait", "acme-server"),
             (P::ACME_NEW_ORDER, 500, "serverInternal", None, "trouble", "acme-server"),
             (P::ACME_FINALIZE, 500, "", Some(9), "trouble", "acme-server"),
-            (P::ACME_NEW_ORDER, 400, "rejectedIdentifier", Some(9), "hopeless", "acme-rejected-identifier"),
-            (P::ACME_NEW_ORDER, 400, "unsupportedIdentifier", None, "hopeless", "acme-rejected-identifier"),
+            (
+                P::ACME_NEW_ORDER,
+                400,
+                "rejectedIdentifier",
+                Some(9),
+                "hopeless",
+                "acme-rejected-identifier",
+            ),
+            (
+                P::ACME_NEW_ORDER,
+                400,
+                "unsupportedIdentifier",
+                None,
+                "hopeless",
+                "acme-rejected-identifier",
+            ),
             (P::ACME_FINALIZE, 403, "caa", None, "hopeless", "acme-caa"),
             (P::ACME_FINALIZE, 400, "badCSR", None, "hopeless", "acme-bad-csr"),
             (P::ACME_FINALIZE, 400, "badPublicKey", None, "hopeless", "acme-bad-csr"),
@@ -283,14 +337,25 @@ mod tests {
             (P::ACME_NEW_ORDER, 404, "malformed", None, "trouble", "acme-malformed"),
             (P::ACME_NEW_ORDER, 400, "accountDoesNotExist", None, "account-gone", "acme-account"),
             (P::ACME_NEW_ORDER, 403, "userActionRequired", None, "trouble", "acme-terms"),
-            (P::ACME_NEW_ACCOUNT, 403, "externalAccountRequired", None, "trouble", "acme-external-account"),
+            (
+                P::ACME_NEW_ACCOUNT,
+                403,
+                "externalAccountRequired",
+                None,
+                "trouble",
+                "acme-external-account",
+            ),
             (P::ACME_NEW_ORDER, 400, "invalidProfile", None, "trouble", "acme-profile"),
             (P::ACME_NEW_ORDER, 400, "malformed", None, "trouble", "acme-malformed"),
             (P::ACME_NEW_ORDER, 418, "https://ca.example/tea", None, "trouble", "acme-refused"),
         ];
         for (at, status, kind, after, expected, code) in cases {
             let class = class(at, status, kind, after);
-            assert_eq!((name(&class), class.note().code.as_ref()), (expected, code), "{at} {status} {kind}");
+            assert_eq!(
+                (name(&class), class.note().code.as_ref()),
+                (expected, code),
+                "{at} {status} {kind}"
+            );
             assert!(class.note().detail.contains("as the CA says"));
             if let Class::Wait { after: said, .. } = class {
                 assert_eq!(said, after.map(Duration::from_secs));

@@ -4,17 +4,31 @@
 //! store before the CA hears of them. Nothing here waits, retries for long or knows a domain's state: that is the
 //! engine's and the table's business. What no part of this crate may do is finalize without having read the order.
 
+mod account;
+mod authorization;
 mod ca;
 pub mod certificate;
 mod class;
 mod config;
+mod directory;
 mod error;
+mod jws;
+mod key_change;
+mod open_orders;
+mod order;
 mod problem;
+mod renewal;
+mod request;
+mod revocation;
+mod session;
+mod sessions;
 mod status;
+mod transport;
 
-pub use ca::{Ca, key_and_csr};
+pub use ca::Ca;
 pub use class::Class;
 pub use config::{CaConfig, Eab, KeyType, UnknownKeyType};
 pub use error::{Error, Refusal};
 pub use problem::{Problem, Subproblem};
+pub use request::key_and_csr;
 pub use status::{NewOrder, OrderStatus, Proof, Verdict, Window};

@@ -6,7 +6,9 @@ use holdfast_model::{Hostname, Timestamp};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadCertificate {
     /// Larger than any chain.
-    #[error("the chain has {size} bytes, more than {limit}; give the leaf and its intermediates alone")]
+    #[error(
+        "the chain has {size} bytes, more than {limit}; give the leaf and its intermediates alone"
+    )]
     ChainTooLarge {
         /// What was given.
         size: usize,
@@ -14,13 +16,17 @@ pub enum BadCertificate {
         limit: usize,
     },
     /// More certificates than any chain has.
-    #[error("the chain has more than {limit} certificates; give the leaf and its intermediates alone")]
+    #[error(
+        "the chain has more than {limit} certificates; give the leaf and its intermediates alone"
+    )]
     ChainTooLong {
         /// What is taken.
         limit: usize,
     },
     /// No certificate in it.
-    #[error("the chain holds no certificate; give PEM that begins with -----BEGIN CERTIFICATE-----, leaf first")]
+    #[error(
+        "the chain holds no certificate; give PEM that begins with -----BEGIN CERTIFICATE-----, leaf first"
+    )]
     NoCertificate,
     /// PEM that does not hold together.
     #[error("the chain is not valid PEM: {0}; give it as the CA delivered it")]
@@ -37,10 +43,14 @@ pub enum BadCertificate {
         problem: String,
     },
     /// A CA's own certificate in first place.
-    #[error("the first certificate, `{0}`, is a CA's own; put the leaf first, then each one's issuer")]
+    #[error(
+        "the first certificate, `{0}`, is a CA's own; put the leaf first, then each one's issuer"
+    )]
     LeafIsCa(String),
     /// A link that does not hold.
-    #[error("certificate {place}, `{subject}`, is not issued by the next one, `{next}`: {problem}; order the chain leaf first, each followed by its issuer")]
+    #[error(
+        "certificate {place}, `{subject}`, is not issued by the next one, `{next}`: {problem}; order the chain leaf first, each followed by its issuer"
+    )]
     BrokenChain {
         /// From one: the leaf.
         place: usize,
@@ -52,7 +62,9 @@ pub enum BadCertificate {
         problem: String,
     },
     /// Some other name's certificate.
-    #[error("the certificate does not cover `{name}` but {covers}; give one whose subject alternative names have it")]
+    #[error(
+        "the certificate does not cover `{name}` but {covers}; give one whose subject alternative names have it"
+    )]
     WrongName {
         /// What was asked for.
         name: Hostname,
@@ -60,7 +72,9 @@ pub enum BadCertificate {
         covers: String,
     },
     /// Too early.
-    #[error("the certificate is valid only from {from}, now is {now}; import it then, or give one that is valid")]
+    #[error(
+        "the certificate is valid only from {from}, now is {now}; import it then, or give one that is valid"
+    )]
     NotYetValid {
         /// Start of validity.
         from: Timestamp,
@@ -90,9 +104,13 @@ pub enum BadCertificate {
     #[error("the key is encrypted; give it without a passphrase (openssl pkey -in KEY -out PLAIN)")]
     KeyEncrypted,
     /// A kind or size of key that is not served.
-    #[error("the key cannot be used: {0}; give RSA from 2048 bits, ECDSA P-256 or P-384, or Ed25519")]
+    #[error(
+        "the key cannot be used: {0}; give RSA from 2048 bits, ECDSA P-256 or P-384, or Ed25519"
+    )]
     KeyUnusable(String),
     /// The key of some other certificate.
-    #[error("the key is not the one of the certificate for {0}; give the key that its request was signed with")]
+    #[error(
+        "the key is not the one of the certificate for {0}; give the key that its request was signed with"
+    )]
     KeyMismatch(String),
 }

@@ -10,20 +10,9 @@ use x509_parser::pem::Pem;
 
 use super::BadCertificate;
 use super::chain::encode;
+use super::der::{P256, P384, RSA, pkcs8};
 
 const SIZE_LIMIT: usize = 16 * 1024;
-
-/// What can stand in a PKCS #8 `privateKeyAlgorithm`, encoded.
-const P256: &[u8] = &[
-    0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48,
-    0xce, 0x3d, 0x03, 0x01, 0x07,
-];
-const P384: &[u8] = &[
-    0x30, 0x10, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x05, 0x2b, 0x81, 0x04,
-    0x00, 0x22,
-];
-const RSA: &[u8] =
-    &[0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00];
 
 /// A private key that ring can use.
 pub(crate) struct PrivateKey {
@@ -55,7 +44,7 @@ impl PrivateKey {
             let der = Secret::new(block.contents);
             match block.label.as_str() {
                 "PRIVATE KEY" => return Self::from_pkcs8(der),
-                "RSA PRIVATE KEY" => return Self::from_pkcs8(wrap(RSA, &der)),
+                "RSA PRIVATE KEY" => return Self::from_pkcs8(pkcs8(RSA, der.expose())),
                 "EC PRIVATE KEY" => return Self::from_sec1(&der),
                 other => seen = format!("it is a `{}`", other.chars().take(64).collect::<String>()),
             }
@@ -71,7 +60,8 @@ impl PrivateKey {
 
     /// SEC 1 need not name its curve: whichever fits.
     fn from_sec1(der: &Secret) -> Result<Self, BadCertificate> {
-        Self::from_pkcs8(wrap(P256, der)).or_else(|_| Self::from_pkcs8(wrap(P384, der)))
+        Self::from_pkcs8(pkcs8(P256, der.expose()))
+            .or_else(|_| Self::from_pkcs8(pkcs8(P384, der.expose())))
     }
 
     /// PKCS #8 PEM.
@@ -93,8 +83,10 @@ impl KeyPair {
     /// The first kind that takes it; when none does, what the kind it claims to be said of it.
     fn from_pkcs8(der: &[u8]) -> Result<Self, BadCertificate> {
         let rng = SystemRandom::new();
-        let unusable = |error: ring::error::KeyRejected| BadCertificate::KeyUnusable(error.to_string());
-        let holds = |algorithm: &[u8]| der.windows(algorithm.len()).take(32).any(|at| at == algorithm);
+        let unusable =
+            |error: ring::error::KeyRejected| BadCertificate::KeyUnusable(error.to_string());
+        let holds =
+            |algorithm: &[u8]| der.windows(algorithm.len()).take(32).any(|at| at == algorithm);
         if holds(P256) {
             return EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der, &rng)
                 .map(Self::P256)
@@ -110,29 +102,4 @@ impl KeyPair {
         }
         Ed25519KeyPair::from_pkcs8_maybe_unchecked(der).map(Self::Ed25519).map_err(unusable)
     }
-}
-
-/// A key of an older form, inside PKCS #8.
-fn wrap(algorithm: &[u8], key: &Secret) -> Secret {
-    let mut body = vec![0x02, 0x01, 0x00];
-    body.extend_from_slice(algorithm);
-    body.extend(element(0x04, key.expose()));
-    Secret::new(element(0x30, &body))
-}
-
-/// A DER element.
-fn element(tag: u8, value: &[u8]) -> Vec<u8> {
-    let length = value.len().to_be_bytes();
-    let significant: Vec<u8> = length.into_iter().skip_while(|byte| *byte == 0).collect();
-    let mut element = vec![tag];
-    match significant.as_slice() {
-        [] => element.push(0),
-        [short] if *short < 0x80 => element.push(*short),
-        long => {
-            element.push(0x80 | u8::try_from(long.len()).unwrap_or(u8::MAX));
-            element.extend_from_slice(long);
-        }
-    }
-    element.extend_from_slice(value);
-    element
 }

@@ -1,0 +1,160 @@
+//! The one way out to the CA: every request passes here, with its crash point, its time limit, its measure, its
+//! nonce kept and its Retry-After read. What the requests mean is not known here.
+
+mod adapter;
+mod exchange;
+mod nonces;
+mod retry_after;
+mod secure;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use holdfast_gateway::client::{Client, ClientConfig};
+use holdfast_gateway::point::{self, Point};
+use http::header::{CONTENT_TYPE, LOCATION};
+use http::{HeaderMap, Request, Response, StatusCode};
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+
+pub(crate) use self::adapter::told;
+pub(crate) use self::exchange::during;
+use self::nonces::Nonces;
+pub(crate) use self::secure::{check as check_url, check_directory};
+use crate::problem::Problem;
+use crate::{CaConfig, Error, Refusal};
+
+const REPLAY_NONCE: &str = "replay-nonce";
+
+/// The way to one CA; clones share connections and nonces.
+#[derive(Clone)]
+pub(crate) struct Transport(Arc<Inner>);
+
+struct Inner {
+    client: Client,
+    nonces: Nonces,
+}
+
+/// A good answer.
+pub(crate) struct Answer {
+    at: Point,
+    headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl Transport {
+    pub(crate) fn new(config: &CaConfig) -> Result<Self, Error> {
+        let client = Client::new(ClientConfig {
+            extra_roots_pem: config.extra_roots_pem.clone().map(String::into_bytes),
+            time_limit: config.time_limit,
+            ..ClientConfig::default()
+        })
+        .map_err(Error::Client)?;
+        Ok(Self(Arc::new(Inner { client, nonces: Nonces::default() })))
+    }
+
+    pub(crate) async fn get(&self, at: Point, url: &str) -> Result<Answer, Error> {
+        self.send(at, request(at, Request::get(url), Bytes::new())?).await
+    }
+
+    /// Posts what is signed already; the nonce in it is spent, whatever comes of it.
+    pub(crate) async fn post(&self, at: Point, url: &str, jws: Vec<u8>) -> Result<Answer, Error> {
+        let builder = Request::post(url).header(CONTENT_TYPE, "application/jose+json");
+        self.send(at, request(at, builder, jws.into())?).await
+    }
+
+    /// A nonce for one signature: one that came with an earlier answer, or a fresh one.
+    pub(crate) async fn nonce(&self, url: &str) -> Result<String, Error> {
+        if let Some(nonce) = self.0.nonces.take() {
+            return Ok(nonce);
+        }
+        let at = Point::ACME_NONCE;
+        let answer = self.send(at, request(at, Request::head(url), Bytes::new())?).await?;
+        let nonce = answer.headers.get(REPLAY_NONCE).and_then(|nonce| nonce.to_str().ok());
+        nonce.map(ToOwned::to_owned).ok_or_else(|| malformed(at, "it has no Replay-Nonce"))
+    }
+
+    async fn send(&self, at: Point, request: Request<Bytes>) -> Result<Answer, Error> {
+        check_url(at, request.uri())?;
+        let begun = Instant::now();
+        let answered = point::around(at, self.0.client.send(request)).await;
+        let status = answered.as_ref().map(Response::status).ok();
+        measure(at, status, begun.elapsed());
+        let source = match answered {
+            Ok(answer) => return self.read(at, answer),
+            Err(source) => Box::new(source),
+        };
+        Err(Error::Unreachable { at, source })
+    }
+
+    fn read(&self, at: Point, answer: Response<Bytes>) -> Result<Answer, Error> {
+        let (mut head, body) = answer.into_parts();
+        let retry_after = retry_after::read(&head.headers);
+        exchange::note(retry_after);
+        let refusal = (!head.status.is_success()).then(|| {
+            let problem = Problem::parse(&body).unwrap_or_else(|| unsaid(head.status));
+            Refusal { at, status: head.status.as_u16(), problem, retry_after }
+        });
+        // The whole pool may be of a CA that has been restarted since: what came with the refusal is good.
+        if refusal.as_ref().is_some_and(Refusal::is_bad_nonce) {
+            self.0.nonces.clear();
+        }
+        // Taken off, so that nobody uses it a second time; one that was asked for is its asker's.
+        if at != Point::ACME_NONCE
+            && let Some(nonce) = head.headers.remove(REPLAY_NONCE)
+        {
+            self.0.nonces.keep(&nonce);
+        }
+        match refusal {
+            Some(refusal) => Err(Error::Refused(Box::new(refusal))),
+            None => Ok(Answer { at, headers: head.headers, body, retry_after }),
+        }
+    }
+}
+
+impl Answer {
+    pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        serde_json::from_slice(&self.body).map_err(|error| malformed(self.at, &error.to_string()))
+    }
+
+    /// Where the thing that was made is.
+    pub(crate) fn location(&self) -> Result<String, Error> {
+        let location = self.headers.get(LOCATION).and_then(|value| value.to_str().ok());
+        location.map(ToOwned::to_owned).ok_or_else(|| malformed(self.at, "it has no Location"))
+    }
+}
+
+pub(crate) fn malformed(at: Point, problem: &str) -> Error {
+    Error::Malformed { at, problem: problem.to_owned() }
+}
+
+fn request(
+    at: Point,
+    builder: http::request::Builder,
+    body: Bytes,
+) -> Result<Request<Bytes>, Error> {
+    builder.body(body).map_err(|error| malformed(at, &format!("its URL is none: {error}")))
+}
+
+/// For an answer that says no and not why.
+fn unsaid(status: StatusCode) -> Problem {
+    let reason = status.canonical_reason().unwrap_or("an unknown status");
+    Problem { detail: format!("{reason}, without a problem document"), ..Problem::default() }
+}
+
+/// Every request is counted and timed here and nowhere else.
+fn measure(at: Point, status: Option<StatusCode>, took: Duration) {
+    let result = status.map_or("none", |status| match status.as_u16() {
+        200..300 => "ok",
+        429 => "rate-limited",
+        500.. => "server-error",
+        _ => "refused",
+    });
+    let request = at.name().trim_start_matches("acme.");
+    metrics::counter!("holdfast_acme_requests_total", "request" => request, "result" => result)
+        .increment(1);
+    metrics::histogram!("holdfast_acme_request_seconds", "request" => request).record(took);
+    tracing::debug!(request, status = status.map(|status| status.as_u16()), ?took, "asked the CA");
+}
