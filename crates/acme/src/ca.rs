@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use holdfast_store::{AccountId, OrderLimits, SharedStore};
+use holdfast_store::{AccountId, Accounts, OrderLimits};
 
 use crate::session::Session;
 use crate::sessions::Sessions;
@@ -18,7 +18,7 @@ pub struct Ca(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) config: CaConfig,
-    pub(crate) store: SharedStore,
+    pub(crate) store: Arc<dyn Accounts>,
     pub(crate) transport: Transport,
     pub(crate) sessions: Sessions,
 }
@@ -28,7 +28,7 @@ impl Ca {
     ///
     /// # Errors
     /// When the directory is no URL or not safe to talk to, or the extra roots are none.
-    pub fn new(config: CaConfig, store: SharedStore) -> Result<Self, Error> {
+    pub fn new(config: CaConfig, store: Arc<dyn Accounts>) -> Result<Self, Error> {
         check_directory(&config.directory)?;
         let transport = Transport::new(&config)?;
         Ok(Self(Arc::new(Inner { config, store, transport, sessions: Sessions::default() })))

@@ -199,7 +199,7 @@ mod tests {
         #[test]
         fn anything_may_be_sent(body in proptest::collection::vec(any::<u8>(), 0..200)) {
             if let Some(problem) = Problem::parse(&body) {
-                problem.note();
+                prop_assert!(!problem.note().code.is_empty());
             }
         }
 
