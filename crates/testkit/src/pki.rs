@@ -3,7 +3,7 @@
 use anyhow::Result;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
-/// A root and a leaf for `localhost` and 127.0.0.1.
+/// A root and a leaf.
 ///
 /// The leaf is a leaf: rustls refuses a CA certificate as that of a server.
 pub struct Pki {
@@ -16,14 +16,19 @@ pub struct Pki {
 }
 
 impl Pki {
-    /// Makes both, with new keys.
+    /// For `localhost` and 127.0.0.1.
     pub fn new() -> Result<Self> {
+        Self::of(&["localhost", "127.0.0.1"])
+    }
+
+    /// For these names, with new keys.
+    pub fn of(names: &[&str]) -> Result<Self> {
         let mut authority = CertificateParams::new([])?;
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         authority.distinguished_name.push(DnType::CommonName, "Holdfast test root");
         let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
         let key = KeyPair::generate()?;
-        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
         let leaf = CertificateParams::new(names)?.signed_by(&key, &authority)?;
         Ok(Self { root_pem: authority.pem(), chain_pem: leaf.pem(), key_pem: key.serialize_pem() })
     }

@@ -10,10 +10,10 @@ use crate::kit::{Setup, World, new};
 #[tokio::test]
 async fn an_imported_certificate_is_served_without_an_order() {
     let world = World::start(Setup::default()).await;
-    let (chain_pem, key) = Pki::new().unwrap().leaf(&["shop.test"]).unwrap();
+    let Pki { chain_pem, key_pem, .. } = Pki::of(&["shop.test"]).unwrap();
     let summary = facts(&chain_pem, "imported").unwrap();
     let sha256 = summary.sha256.clone();
-    let certificate = NewCertificate { chain_pem, key: Secret::from(key), summary };
+    let certificate = NewCertificate { chain_pem, key: Secret::from(key_pem), summary };
     let new = new("shop.test", Some(Import { certificate }));
     let id = world.store.add(&new).await.unwrap().domain.id;
     world.reaches(id, State::Active).await;
