@@ -45,7 +45,7 @@ where
             Ok(0) => {}
             Ok(done) => tracing::debug!(chore = name, done, "done"),
             Err(error) => {
-                tracing::warn!(chore = name, error = &error as &dyn std::error::Error, "put off")
+                tracing::warn!(chore = name, error = &error as &dyn std::error::Error, "put off");
             }
         }
     }

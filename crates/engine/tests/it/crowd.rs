@@ -12,7 +12,9 @@ use crate::kit::{Backend, Setup, World, new};
 #[tokio::test(flavor = "multi_thread")]
 async fn two_thousand_names_drain_at_the_cas_pace() {
     let limits = OrderLimits { per_3h: 1_000_000, in_flight: 64 };
-    let world = World::start(Setup { backend: Backend::Postgres, limits, engines: 2, ..Setup::default() }).await;
+    let world =
+        World::start(Setup { backend: Backend::Postgres, limits, engines: 2, ..Setup::default() })
+            .await;
     world.devnet.faults().set("order-limit", "300/5", None).unwrap();
     let all: Vec<_> = (0..2_000).map(|n| new(&format!("crowd-{n}.test"), None)).collect();
     for part in all.chunks(1_000) {
@@ -25,7 +27,10 @@ async fn two_thousand_names_drain_at_the_cas_pace() {
         if counts.get(&State::Active) == Some(&2_000) { Ok(()) } else { Err(format!("{counts:?}")) }
     })
     .await;
-    assert!(world.devnet.faults().list().iter().any(|fault| fault.struck > 0), "the CA never said 429");
+    assert!(
+        world.devnet.faults().list().iter().any(|fault| fault.struck > 0),
+        "the CA never said 429"
+    );
     for domain in &all {
         let history = world.history(domain.id).await;
         let ordering = history.iter().filter(|state| **state == State::AcmeOrdering).count();
@@ -58,6 +63,7 @@ async fn the_budget_holds_and_the_queue_can_be_told() {
     }
     places.sort_unstable();
     assert_eq!(places, [1, 2]);
-    let account = world.store.account(&world.devnet.directory_url(), limits).await.unwrap().unwrap();
+    let account =
+        world.store.account(&world.devnet.directory_url(), limits).await.unwrap().unwrap();
     assert!(account.next_slot_at.is_some());
 }

@@ -1,17 +1,22 @@
 //! A whole installation in one process: store, CA, zone, edge, engine. Everything is real but the ladder's length.
 
-use std::{collections::{BTreeMap, HashMap}, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::SocketAddr,
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use holdfast_acme::{Ca, CaConfig, KeyType};
 use holdfast_agent::{AgentConfig, BuiltinEdge, EdgeConfig, StoreFeed, run_agent};
 use holdfast_devnet::{Devnet, DevnetConfig};
 use holdfast_dns::{Limits, Resolver};
-use holdfast_gateway::client::{Client, ClientConfig};
 use holdfast_engine::{Deployment, Engine, EngineConfig};
+use holdfast_gateway::client::{Client, ClientConfig};
 use holdfast_model::{Domain, DomainId, Hostname, Ladder, Policy, State};
 use holdfast_store::{
-    Actor, Claimant, Import, MasterKey, NewDomain, OrderLimits, Page, SharedStore, EventBody,
+    Actor, Claimant, EventBody, Import, MasterKey, NewDomain, OrderLimits, Page, SharedStore,
 };
 use holdfast_testkit::{Postgres, Scratch, eventually};
 use serde_json::Value;
@@ -99,7 +104,13 @@ impl World {
         world
     }
 
-    fn engine(&self, number: u32, policy: &Policy, limits: OrderLimits, profile: Option<String>) -> Engine {
+    fn engine(
+        &self,
+        number: u32,
+        policy: &Policy,
+        limits: OrderLimits,
+        profile: Option<String>,
+    ) -> Engine {
         let zone = [self.devnet.dns_address()];
         let limits_of_looks = Limits { ask_private: true, ..Limits::default() };
         let resolver = Resolver::new(Some(&zone), limits_of_looks).unwrap();
@@ -116,7 +127,10 @@ impl World {
         };
         let ca = Ca::new(ca, self.store.clone()).unwrap();
         let config = EngineConfig {
-            claimant: Claimant { instance: format!("engine-{number}"), incarnation: uuid::Uuid::new_v4() },
+            claimant: Claimant {
+                instance: format!("engine-{number}"),
+                incarnation: uuid::Uuid::new_v4(),
+            },
             claim: Duration::from_secs(5),
             concurrency: 64,
             policy: policy.clone(),
@@ -149,7 +163,11 @@ impl World {
     ) -> Domain {
         eventually(Duration::from_secs(60), what, async || {
             let domain = self.domain(id).await;
-            if met(&domain) { Ok(domain) } else { Err(format!("{} {:?}", domain.state, domain.last_error)) }
+            if met(&domain) {
+                Ok(domain)
+            } else {
+                Err(format!("{} {:?}", domain.state, domain.last_error))
+            }
         })
         .await
     }
@@ -169,8 +187,12 @@ impl World {
     /// What the CA says of itself: `orders`, `certificates`, `accounts`.
     pub(crate) async fn ca_says(&self, what: &str) -> Vec<Value> {
         let roots = Some(self.devnet.root_pem().as_bytes().to_vec());
-        let client = Client::new(ClientConfig { extra_roots_pem: roots, ..ClientConfig::default() }).unwrap();
-        let request = http::Request::get(self.devnet.url(&format!("/dev/{what}"))).body(Bytes::new()).unwrap();
+        let client =
+            Client::new(ClientConfig { extra_roots_pem: roots, ..ClientConfig::default() })
+                .unwrap();
+        let request = http::Request::get(self.devnet.url(&format!("/dev/{what}")))
+            .body(Bytes::new())
+            .unwrap();
         let reply = client.send(request).await.unwrap();
         serde_json::from_slice(reply.body()).unwrap()
     }

@@ -17,7 +17,10 @@ async fn removed_and_added_again(backend: Backend) {
     assert!(world.store.domain_named(&name("shop.test")).await.unwrap().is_none());
     assert!(world.store.bundle_named(&name("shop.test")).await.unwrap().is_none());
     let certificates = world.ca_says("certificates").await;
-    assert!(certificates.iter().all(|certificate| certificate["revoked"].is_object()), "{certificates:?}");
+    assert!(
+        certificates.iter().all(|certificate| certificate["revoked"].is_object()),
+        "{certificates:?}"
+    );
     assert!(!world.history(id).await.is_empty());
 
     let again = world.add("shop.test").await;

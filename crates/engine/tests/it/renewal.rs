@@ -13,7 +13,10 @@ async fn renewed(world: &World) {
     let second = world
         .reaches_when(id, "another certificate", |domain| {
             domain.state == State::Active
-                && domain.certificate.as_ref().is_some_and(|certificate| certificate.sha256 != first.sha256)
+                && domain
+                    .certificate
+                    .as_ref()
+                    .is_some_and(|certificate| certificate.sha256 != first.sha256)
         })
         .await;
     assert!(second.last_error.is_none());
@@ -27,7 +30,8 @@ async fn renewed(world: &World) {
 async fn by_age() {
     let blink = Profile::new("blink", Duration::from_secs(8), "8 seconds");
     let devnet = DevnetConfig { profiles: vec![blink], ..DevnetConfig::default() };
-    let world = World::start(Setup { backend: Backend::Postgres, devnet, ..Setup::default() }).await;
+    let world =
+        World::start(Setup { backend: Backend::Postgres, devnet, ..Setup::default() }).await;
     renewed(&world).await;
 }
 
@@ -40,11 +44,17 @@ async fn by_request() {
     world
         .reaches_when(id, "another certificate", |domain| {
             domain.state == State::Active
-                && domain.certificate.as_ref().is_some_and(|certificate| certificate.sha256 != first.sha256)
+                && domain
+                    .certificate
+                    .as_ref()
+                    .is_some_and(|certificate| certificate.sha256 != first.sha256)
         })
         .await;
     let orders = world.ca_says("orders").await;
-    assert!(orders.iter().any(|order| order["replaces"].is_string()), "the CA was not told what is replaced");
+    assert!(
+        orders.iter().any(|order| order["replaces"].is_string()),
+        "the CA was not told what is replaced"
+    );
 }
 
 /// DNS that went away does not block a renewal.
@@ -59,7 +69,10 @@ async fn dns_never_blocks_a_renewal() {
     world
         .reaches_when(id, "another certificate", |domain| {
             domain.state == State::Active
-                && domain.certificate.as_ref().is_some_and(|certificate| certificate.sha256 != first.sha256)
+                && domain
+                    .certificate
+                    .as_ref()
+                    .is_some_and(|certificate| certificate.sha256 != first.sha256)
         })
         .await;
 }
