@@ -1,1 +1,37 @@
-//! .
+//! Holdfast over HTTP: the API under `/v1`, challenge answers, health, metrics and the OpenAPI document.
+//!
+//! A request is parsed once at the edge into the types of `model` and `store`, one store call does the
+//! work, and the answer is a view of what came back. Nothing here moves a domain: requests of people are
+//! noted in the store and the engine acts on them.
+
+mod alert;
+mod auth;
+mod body;
+mod facts;
+mod field;
+mod import;
+mod intake;
+mod look;
+mod metrics;
+mod openapi;
+mod page;
+mod path;
+mod problem;
+mod proof;
+mod query;
+mod request;
+mod routes;
+mod serve;
+mod serving;
+mod state;
+mod stream;
+pub mod token;
+mod view;
+
+pub use look::Look;
+pub use metrics::Metrics;
+pub use openapi::document;
+pub use problem::{Kind, Problem};
+pub use routes::router;
+pub use serve::{Door, serve};
+pub use state::{AppState, Settings};

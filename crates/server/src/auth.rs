@@ -1,0 +1,104 @@
+//! Who asks, and may they? Every request under `/v1` passes [`authenticate`]; each handler then names the scope it
+//! needs by the extractor it takes.
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use holdfast_store::Scope;
+use http::request::Parts;
+use http::{HeaderMap, header};
+
+use crate::{AppState, Kind, Problem, token};
+
+/// The holder of the token that came with a request.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    pub(crate) name: String,
+    pub(crate) scope: Scope,
+    pub(crate) hash: [u8; 32],
+    pub(crate) group: Option<String>,
+}
+
+impl Caller {
+    /// Orchestration ids are keys to locks: only those who may unlock see them.
+    pub(crate) fn sees_orchestration_ids(&self) -> bool {
+        self.scope == Scope::Admin
+    }
+}
+
+/// Lets only those with a valid token through.
+pub(crate) async fn authenticate(
+    State(state): State<AppState>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    let hash = token::hash(bearer(request.headers())?);
+    let token = state.store.token(&hash).await?.ok_or_else(|| {
+        let detail = "The token is unknown or revoked; make one with `holdfast token create`.";
+        Problem::new(Kind::Unauthorized, detail)
+            .header(header::WWW_AUTHENTICATE, "Bearer realm=\"holdfast\", error=\"invalid_token\"")
+    })?;
+    let caller = Caller { name: token.name, scope: token.scope, hash, group: token.group };
+    request.extensions_mut().insert(caller);
+    Ok(next.run(request).await)
+}
+
+fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
+    headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.split_once(' '))
+        .filter(|(scheme, token)| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
+        .map(|(_, token)| token.trim())
+        .ok_or_else(|| {
+            let detail =
+                "Send `Authorization: Bearer TOKEN`; make a token with `holdfast token create`.";
+            Problem::new(Kind::Unauthorized, detail)
+                .header(header::WWW_AUTHENTICATE, "Bearer realm=\"holdfast\"")
+        })
+}
+
+/// A caller who may do everything.
+pub(crate) struct Admin(pub(crate) Caller);
+
+/// A caller who may look: scope admin or read.
+pub(crate) struct Reader(pub(crate) Caller);
+
+/// A caller who may have private keys: scope admin, or edge for its own group.
+pub(crate) struct Keyholder(pub(crate) Caller);
+
+/// A caller with any scope.
+pub(crate) struct Anyone(pub(crate) Caller);
+
+macro_rules! scoped {
+    ($($name:ident: $($scope:ident)|+;)*) => {$(
+        impl<S: Send + Sync> FromRequestParts<S> for $name {
+            type Rejection = Problem;
+
+            async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+                caller(parts, &[$(Scope::$scope),+]).map(Self)
+            }
+        }
+    )*};
+}
+
+scoped! {
+    Admin: Admin;
+    Reader: Admin | Read;
+    Keyholder: Admin | Edge;
+    Anyone: Admin | Read | Edge;
+}
+
+fn caller(parts: &Parts, allowed: &[Scope]) -> Result<Caller, Problem> {
+    // Absent only on a route outside `authenticate`, which then admits nobody.
+    let caller = parts.extensions.get::<Caller>().cloned();
+    let caller =
+        caller.ok_or_else(|| Problem::new(Kind::Unauthorized, "No token was looked at."))?;
+    if allowed.contains(&caller.scope) {
+        return Ok(caller);
+    }
+    let needed: Vec<_> = allowed.iter().map(|scope| scope.as_str()).collect();
+    let (scope, needed) = (caller.scope.as_str(), needed.join(" or "));
+    let detail = format!("The token `{}` has scope {scope}; this needs {needed}.", caller.name);
+    Err(Problem::new(Kind::Forbidden, detail))
+}

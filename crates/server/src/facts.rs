@@ -1,0 +1,137 @@
+//! What `explain` needs beside the domain's row: DNS, the queue at the CA, the edges. Each part has its own time limit
+//! and may be missing; then the explanation says so instead of failing.
+
+use std::future::Future;
+use std::time::Duration;
+
+use holdfast_dns::{Expectation, HttpProof};
+use holdfast_model::{Check, Domain, EdgeFacts, Facts, Note, QueueFacts, State};
+use uuid::Uuid;
+
+use crate::view::{alternatives, sentence};
+use crate::{AppState, Problem, proof};
+
+/// Longest look at DNS: who asks is waiting.
+const DNS: Duration = Duration::from_secs(4);
+
+/// Longest question to the store.
+const STORE: Duration = Duration::from_secs(3);
+
+/// Gathers what can be had.
+pub(crate) async fn gather(state: &AppState, domain: &Domain) -> Facts {
+    let required = sentence(&alternatives(domain, &state.addresses));
+    if domain.removed_at.is_some() {
+        return Facts { required, ..Facts::default() };
+    }
+    let (dns, queue, edges) =
+        tokio::join!(dns(state, domain), queue(state, domain), edges(state, domain));
+    let checks = [Some(dns.1), queue.1, edges.1].into_iter().flatten().collect();
+    Facts { dns: dns.0, queue: queue.0, edges: edges.0, required, checks }
+}
+
+async fn dns(state: &AppState, domain: &Domain) -> (Option<Note>, Check) {
+    let expectation = expectation(state, domain).await;
+    match tokio::time::timeout(DNS, state.look.look(&expectation)).await {
+        Ok(finding) => (finding.note(), finding.check()),
+        Err(_) => (None, unseen("dns", expectation.to_string(), DNS)),
+    }
+}
+
+async fn expectation(state: &AppState, domain: &Domain) -> Expectation {
+    let mut expectation = holdfast_engine::expectation(domain, &state.targets, &state.addresses);
+    expectation.proof = http_proof(state).await;
+    expectation
+}
+
+/// A question that only we can answer, where a request over HTTP counts as pointed at us.
+async fn http_proof(state: &AppState) -> Option<HttpProof> {
+    let port = state.http_proof_port?;
+    let nonce = Uuid::new_v4().simple().to_string();
+    let answer = within_limit(proof::answer(state, &nonce)).await?;
+    Some(HttpProof { nonce, answer, port })
+}
+
+async fn queue(state: &AppState, domain: &Domain) -> (Option<QueueFacts>, Option<Check>) {
+    if domain.state != State::AcmeOrdering {
+        return (None, None);
+    }
+    let expected = "orders are taken".to_owned();
+    match within_limit(queue_facts(state, domain)).await {
+        Some((facts, seen)) => {
+            let ok = facts
+                .as_ref()
+                .is_none_or(|facts| facts.paused_until.max(facts.next_slot_at).is_none());
+            (facts, Some(Check { name: "ca".to_owned(), ok, expected, seen }))
+        }
+        None => (None, Some(unseen("ca", expected, STORE))),
+    }
+}
+
+async fn queue_facts(
+    state: &AppState,
+    domain: &Domain,
+) -> Result<(Option<QueueFacts>, String), Problem> {
+    let place = state.store.queue_place(domain.id).await?;
+    let account = state.store.account(&state.directory, state.limits).await?;
+    let (Some(place), Some(account)) = (place, account) else {
+        return Ok((None, "it is not waiting in the queue".to_owned()));
+    };
+    let now = state.store.ping().await?;
+    let paused_until = account.paused_until.filter(|until| *until > now);
+    let next_slot_at = account.next_slot_at.filter(|at| *at > now);
+    let pause_reason = account.pause_reason.filter(|_| paused_until.is_some());
+    let seen = match (paused_until, next_slot_at) {
+        (Some(until), _) => {
+            let reason = pause_reason.as_deref().unwrap_or("no reason was given");
+            format!(
+                "place {place} in the queue; the CA asked to be left alone until {until}: {reason}"
+            )
+        }
+        (None, Some(at)) => {
+            format!("place {place} in the queue; the budget allows the next order at {at}")
+        }
+        (None, None) => format!("place {place} in the queue"),
+    };
+    Ok((Some(QueueFacts { place, paused_until, pause_reason, next_slot_at }), seen))
+}
+
+async fn edges(state: &AppState, domain: &Domain) -> (EdgeFacts, Option<Check>) {
+    if !state.edges_in_use {
+        return (EdgeFacts::default(), None);
+    }
+    let expected = match &domain.certificate {
+        Some(certificate) => {
+            format!("edges of group `{}` serve {}", domain.edge_group, certificate.sha256)
+        }
+        None => format!("edges of group `{}` are live", domain.edge_group),
+    };
+    let status = async { Ok(state.store.deployment(domain.id).await?) };
+    let Some(status) = within_limit(status).await else {
+        return (EdgeFacts::default(), Some(unseen("edge", expected, STORE)));
+    };
+    let mut seen =
+        format!("{} live, {} serving it, {} behind", status.live, status.serving, status.behind);
+    for (edge, note) in &status.refused {
+        seen.push_str(&format!("; `{edge}` refused: {}", note.detail));
+    }
+    let ok = status.behind == 0 && status.refused.is_empty() && status.live > 0;
+    let check = Check { name: "edge".to_owned(), ok, expected, seen };
+    (EdgeFacts { live: status.live, behind: status.behind }, Some(check))
+}
+
+/// What the store says, if it says it in time; a failure is in the log by then.
+async fn within_limit<T>(asked: impl Future<Output = Result<T, Problem>>) -> Option<T> {
+    match tokio::time::timeout(STORE, asked).await {
+        Ok(Ok(found)) => Some(found),
+        Ok(Err(problem)) => {
+            problem.log();
+            None
+        }
+        Err(_) => None,
+    }
+}
+
+fn unseen(name: &str, expected: String, limit: Duration) -> Check {
+    let seen = format!("nothing: no answer within {} s", limit.as_secs());
+    Check { name: name.to_owned(), ok: false, expected, seen }
+}

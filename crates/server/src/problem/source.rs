@@ -1,0 +1,74 @@
+//! What other crates' errors are to a client.
+
+use holdfast_model::{HostnameError, UnknownState};
+use holdfast_store::{Error, Holder};
+use http::header;
+use serde_json::{Value, json};
+
+use super::{Kind, Problem};
+use crate::token::NoRandomness;
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let detail = error.to_string();
+        match error {
+            Error::NameInUse(by) => Self::new(Kind::NameInUse, detail).with("holder", holder(&by)),
+            Error::ResourceInUse(by) => {
+                Self::new(Kind::ResourceInUse, detail).with("holder", holder(&by))
+            }
+            Error::OrchestrationMismatch { field, .. } => {
+                Self::new(Kind::OrchestrationMismatch, detail).with("field", field)
+            }
+            Error::ClaimInUse { domain, .. } => {
+                Self::new(Kind::InUse, detail).with("domain_id", domain)
+            }
+            Error::VersionMismatch { seen, .. } => {
+                Self::new(Kind::VersionMismatch, detail).with("version", seen)
+            }
+            Error::NotFound(_) => Self::new(Kind::NotFound, detail),
+            Error::BadCursor(_) => Self::new(Kind::InvalidCursor, detail),
+            Error::RevisionGone { .. } => Self::new(Kind::RevisionGone, detail),
+            Error::HolderVanished | Error::ClaimLost => {
+                Self::new(Kind::TryAgain, detail).header(header::RETRY_AFTER, "1")
+            }
+            Error::Database { .. } => unavailable().caused_by(error),
+            _ => internal().caused_by(error),
+        }
+    }
+}
+
+fn holder(holder: &Holder) -> Value {
+    json!({ "resource": holder.resource, "since": holder.since })
+}
+
+fn unavailable() -> Problem {
+    let detail = "The database did not answer or refused; try again, and see the replica's log under `instance` if it lasts.";
+    Problem::new(Kind::DatabaseUnavailable, detail).header(header::RETRY_AFTER, "1")
+}
+
+fn internal() -> Problem {
+    let detail = "The request was sound and this server could not do it; its log says why, under `instance`.";
+    Problem::new(Kind::Internal, detail)
+}
+
+impl From<HostnameError> for Problem {
+    fn from(error: HostnameError) -> Self {
+        let kind = match error {
+            HostnameError::Wildcard(_) => Kind::WildcardUnsupported,
+            _ => Kind::InvalidName,
+        };
+        Self::new(kind, error.to_string()).with("field", "name")
+    }
+}
+
+impl From<UnknownState> for Problem {
+    fn from(error: UnknownState) -> Self {
+        Self::new(Kind::InvalidParameter, error.to_string()).with("field", "state")
+    }
+}
+
+impl From<NoRandomness> for Problem {
+    fn from(error: NoRandomness) -> Self {
+        internal().caused_by(error)
+    }
+}

@@ -1,0 +1,91 @@
+//! Certificate and key, for those who serve them.
+
+use axum::Extension;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use holdfast_model::Domain;
+use holdfast_store::{Bundle, Scope};
+use http::{HeaderMap, StatusCode, header};
+
+use crate::auth::{Caller, Keyholder};
+use crate::path::DomainKey;
+use crate::serve::Channel;
+use crate::{AppState, Kind, Problem};
+
+/// The newest certificate of a domain with its key: PEM, leaf first, key last.
+#[utoipa::path(
+    get, path = "/v1/domains/{domain}/bundle", operation_id = "getDomainBundle", tag = "domains",
+    params(
+        ("domain" = String, Path, description = "A name or an id"),
+        ("If-None-Match" = Option<String>, Header, description = "The fingerprint one has"),
+    ),
+    responses(
+        (status = 200, description = "Chain and key; ETag is the fingerprint", body = String, content_type = "application/x-pem-file"),
+        (status = 304, description = "It is the one named in If-None-Match"),
+    ),
+)]
+pub(super) async fn show(
+    Keyholder(caller): Keyholder,
+    State(state): State<AppState>,
+    channel: Option<Extension<Channel>>,
+    key: DomainKey,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    require_privacy(&state, channel.map(|Extension(channel)| channel))?;
+    let domain = key.find(&state).await?;
+    require_group(&caller, &domain)?;
+    let bundle = state.store.bundle(domain.id).await?.ok_or_else(|| {
+        let detail = format!(
+            "`{}` is in {} and has no certificate yet; `explain` says why.",
+            domain.name, domain.state
+        );
+        Problem::new(Kind::NoCertificate, detail)
+    })?;
+    let etag = format!("\"{}\"", bundle.summary.sha256);
+    if is_known(&headers, &etag) {
+        return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());
+    }
+    let headers =
+        [(header::ETAG, etag), (header::CONTENT_TYPE, "application/x-pem-file".to_owned())];
+    Ok((headers, pem(&bundle)).into_response())
+}
+
+fn require_privacy(state: &AppState, channel: Option<Channel>) -> Result<(), Problem> {
+    if state.allow_plaintext || channel.is_some_and(Channel::is_private) {
+        return Ok(());
+    }
+    let detail = "Ask over HTTPS or from this machine, or set `[security] allow_plaintext = true` where the network is trusted.";
+    Err(Problem::new(Kind::PlaintextRefused, detail))
+}
+
+fn require_group(caller: &Caller, domain: &Domain) -> Result<(), Problem> {
+    let is_own = caller.group.as_deref() == Some(domain.edge_group.as_str());
+    if caller.scope == Scope::Admin || is_own {
+        return Ok(());
+    }
+    let detail = format!(
+        "`{}` is served by group `{}`, which is not the group of token `{}`.",
+        domain.name, domain.edge_group, caller.name
+    );
+    Err(Problem::new(Kind::Forbidden, detail))
+}
+
+fn is_known(headers: &HeaderMap, etag: &str) -> bool {
+    headers
+        .get_all(header::IF_NONE_MATCH)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|tag| tag.trim().trim_start_matches("W/"))
+        .any(|tag| tag == "*" || tag == etag)
+}
+
+fn pem(bundle: &Bundle) -> Bytes {
+    let mut pem = bundle.chain_pem.clone().into_bytes();
+    if !pem.ends_with(b"\n") {
+        pem.push(b'\n');
+    }
+    pem.extend_from_slice(bundle.key.expose());
+    pem.into()
+}

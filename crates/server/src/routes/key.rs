@@ -1,0 +1,88 @@
+//! A new data key, and everything sealed anew under it while the servers run.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use holdfast_store::{Actor, SharedStore};
+use http::StatusCode;
+use serde::Serialize;
+use tokio::sync::watch;
+use utoipa::ToSchema;
+
+use crate::auth::Admin;
+use crate::{AppState, Kind, Problem};
+
+/// Values sealed anew per round: a round is short, so that nobody waits for it.
+const ROUND: u32 = 500;
+
+/// How long the answer is held back for the end; the work goes on after it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How far a rotation is.
+#[derive(Debug, Clone, Copy, Default, Serialize, ToSchema)]
+pub(super) struct Rotation {
+    /// Values sealed anew so far.
+    resealed: u64,
+    /// Is nothing left under an older key?
+    complete: bool,
+}
+
+/// Makes a new data key and seals everything anew under it.
+#[utoipa::path(
+    post, path = "/v1/keys:rotate", operation_id = "rotateKeys", tag = "keys",
+    responses(
+        (status = 200, description = "Complete", body = Rotation),
+        (status = 202, description = "Still under way; an event `key-rotated` tells the end", body = Rotation),
+    ),
+)]
+pub(super) async fn rotate(
+    Admin(caller): Admin,
+    State(state): State<AppState>,
+) -> Result<(StatusCode, Json<Rotation>), Problem> {
+    let Ok(alone) = state.rotation.clone().try_lock_owned() else {
+        let detail = "A rotation is under way on this replica; wait for its event `key-rotated`.";
+        return Err(Problem::new(Kind::RotationRunning, detail));
+    };
+    let (progress, watched) = watch::channel(Rotation::default());
+    let (store, actor) = (state.store.clone(), state.actor(&caller));
+    // On its own, so that it ends also when who asked goes away.
+    let work = tokio::spawn(async move {
+        let done = reseal_all(&store, &actor, &progress).await;
+        drop(alone);
+        done
+    });
+    match tokio::time::timeout(PATIENCE, work).await {
+        Ok(done) => Ok((StatusCode::OK, Json(done.unwrap_or_else(|_| Err(ended()))?))),
+        Err(_) => Ok((StatusCode::ACCEPTED, Json(*watched.borrow()))),
+    }
+}
+
+async fn reseal_all(
+    store: &SharedStore,
+    actor: &Actor,
+    progress: &watch::Sender<Rotation>,
+) -> Result<Rotation, Problem> {
+    store.new_data_key().await?;
+    loop {
+        let round = store.reseal(ROUND).await?;
+        progress.send_modify(|so_far| {
+            so_far.resealed += round.resealed;
+            so_far.complete = round.complete;
+        });
+        if round.complete {
+            break;
+        }
+    }
+    let rotation = *progress.borrow();
+    let detail = format!("{} values were sealed under a new key", rotation.resealed);
+    store.notice(actor, "key-rotated", "data-key", &detail).await?;
+    Ok(rotation)
+}
+
+fn ended() -> Problem {
+    Problem::new(
+        Kind::Internal,
+        "The rotation ended early; start it again, it goes on where it was.",
+    )
+}
