@@ -76,7 +76,7 @@ fn names(ca: &Ca, identifiers: &[Identifier]) -> Result<Vec<String>, Problem> {
         }
     }
     if !problems.is_empty() {
-        return Err(Problem::compound(Kind::RejectedIdentifier, problems));
+        return Err(Problem::compound(Kind::RejectedIdentifier, identifiers.len(), problems));
     }
     names.sort();
     names.dedup();
@@ -86,7 +86,8 @@ fn names(ca: &Ca, identifiers: &[Identifier]) -> Result<Vec<String>, Problem> {
 fn acceptable(ca: &Ca, identifier: &Identifier) -> Result<String, Problem> {
     if identifier.kind != "dns" {
         let detail = format!("identifiers of type {:?} are not certified here", identifier.kind);
-        return Err(Problem::new(Kind::UnsupportedIdentifier, detail));
+        let problem = Problem::new(Kind::UnsupportedIdentifier, detail);
+        return Err(problem.about_identifier(&identifier.kind, &identifier.value));
     }
     let name = name::parse(&identifier.value)?;
     match ca.faults.strikes_name(FaultKind::RejectIdentifier, &name) {

@@ -116,7 +116,8 @@ impl Order {
                     .iter()
                     .filter_map(|id| ca.authorization_error(id))
                     .collect();
-                (!errors.is_empty()).then(|| Problem::compound(Kind::Compound, errors))
+                (!errors.is_empty())
+                    .then(|| Problem::compound(Kind::Compound, self.names.len(), errors))
             }
             _ => None,
         }

@@ -102,24 +102,29 @@ impl Problem {
         Self::malformed(format!("there is no such {what}")).with_status(StatusCode::NOT_FOUND)
     }
 
-    /// Several problems as one.
-    pub(crate) fn compound(kind: Kind, mut problems: Vec<Problem>) -> Self {
-        match problems.pop() {
-            Some(only) if problems.is_empty() => only,
-            Some(last) => {
-                problems.push(last);
-                let detail = format!("{} of the identifiers have problems", problems.len());
-                let mut whole = Self::new(kind, detail);
-                whole.0.subproblems = problems;
-                whole
-            }
-            None => Self::new(kind, "no reason was given"),
+    /// The problems of an order's names as one. The name is told in subproblems alone (RFC 8555, section 6.7.1), so
+    /// an order of one name has none.
+    pub(crate) fn compound(kind: Kind, names: usize, mut problems: Vec<Problem>) -> Self {
+        if names == 1
+            && let Some(mut only) = problems.pop()
+        {
+            only.0.identifier = None;
+            return only;
         }
+        let detail = format!("{} of {names} identifiers have problems", problems.len());
+        let mut whole = Self::new(kind, detail);
+        whole.0.subproblems = problems;
+        whole
     }
 
     /// The name the problem is about.
-    pub(crate) fn about(mut self, name: &str) -> Self {
-        self.0.identifier = Some(json!({ "type": "dns", "value": name }));
+    pub(crate) fn about(self, name: &str) -> Self {
+        self.about_identifier("dns", name)
+    }
+
+    /// The identifier the problem is about.
+    pub(crate) fn about_identifier(mut self, kind: &str, value: &str) -> Self {
+        self.0.identifier = Some(json!({ "type": kind, "value": value }));
         self
     }
 

@@ -1,5 +1,6 @@
 //! The CA's own eyes on DNS: real queries to the zone's server, over UDP, over TCP when the answer is cut short.
 
+use std::collections::HashSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -16,9 +17,6 @@ use super::problem::{Kind, Problem};
 /// How long one query may take, and how often it is sent.
 const QUERY_LIMIT: Duration = Duration::from_millis(1000);
 const QUERY_TRIES: usize = 2;
-
-/// The longest CNAME chain, counted in queries.
-const CHAIN: usize = 8;
 
 /// Asks the zone.
 #[derive(Clone, Copy, Debug)]
@@ -79,36 +77,37 @@ impl Resolver {
             .collect())
     }
 
-    /// Follows a name to data of a type; none where the name exists without, or does not exist.
+    /// Follows a name to data of a type; none where the name exists without (for CAA: or does not exist).
     async fn look_up(&self, name: &str, kind: RecordType) -> Result<Vec<RData>, Problem> {
         let mut asked = name.to_owned();
-        for _ in 0..CHAIN {
-            let answer = match self.ask(&asked, kind).await {
-                Ok(answer) => answer,
+        let mut passed = HashSet::new();
+        while passed.insert(asked.clone()) {
+            let reply = match self.ask(&asked, kind).await {
+                Ok(reply) => reply,
                 Err(Failure::Code(ResponseCode::NXDomain)) if kind == RecordType::CAA => {
                     return Ok(Vec::new());
                 }
                 Err(failure) => return Err(failure.problem(&asked, kind)),
             };
-            let found: Vec<RData> =
-                answer.iter().filter(|data| data.record_type() == kind).cloned().collect();
-            let last_alias = answer.iter().rev().find_map(|data| match data {
-                RData::CNAME(target) => Some(target.0.to_ascii()),
-                _ => None,
-            });
-            match last_alias {
-                Some(target) if found.is_empty() && target.trim_end_matches('.') != asked => {
-                    // The zone has answered for all it knows of the chain; what is left is elsewhere.
-                    target.trim_end_matches('.').clone_into(&mut asked);
-                }
-                _ => return Ok(found),
+            let (aliases, found): (Vec<_>, Vec<_>) = reply
+                .answers
+                .into_iter()
+                .filter(|one| [kind, RecordType::CNAME].contains(&one.record_type()))
+                .partition(|one| one.record_type() == RecordType::CNAME);
+            // An SOA says that the chain ends here; otherwise what is left of it is elsewhere.
+            let ends_here = !found.is_empty() || !reply.authorities.is_empty();
+            let target = aliases.last().and_then(|one| target(&one.data)).filter(|_| !ends_here);
+            passed.extend(aliases.iter().map(|one| text(&one.name)).filter(|one| *one != asked));
+            match target {
+                Some(target) => asked = target,
+                None => return Ok(found.into_iter().map(|one| one.data).collect()),
             }
         }
-        let detail = format!("DNS problem: the CNAME chain of {name} is too long or a loop");
+        let detail = format!("DNS problem: the CNAME chain of {name} is a loop");
         Err(Problem::new(Kind::Dns, detail))
     }
 
-    async fn ask(&self, name: &str, kind: RecordType) -> Result<Vec<RData>, Failure> {
+    async fn ask(&self, name: &str, kind: RecordType) -> Result<Message, Failure> {
         let mut owner = Name::from_ascii(name).map_err(|_| Failure::Broken)?;
         owner.set_fqdn(true);
         let mut query = Message::query();
@@ -117,7 +116,7 @@ impl Resolver {
         let bytes = query.to_vec().map_err(|_| Failure::Broken)?;
         for _ in 0..QUERY_TRIES {
             match tokio::time::timeout(QUERY_LIMIT, self.exchange(&query, &bytes)).await {
-                Ok(Ok(reply)) => return data(reply),
+                Ok(Ok(reply)) => return judged(reply),
                 Ok(Err(_)) => return Err(Failure::Broken),
                 Err(_) => {}
             }
@@ -161,11 +160,20 @@ fn answers(query: &Message, reply: &Message) -> bool {
     reply.metadata.id == query.metadata.id && reply.queries == query.queries
 }
 
-fn data(reply: Message) -> Result<Vec<RData>, Failure> {
+fn judged(reply: Message) -> Result<Message, Failure> {
     match reply.metadata.response_code {
-        ResponseCode::NoError => Ok(reply.answers.into_iter().map(|record| record.data).collect()),
+        ResponseCode::NoError => Ok(reply),
         code => Err(Failure::Code(code)),
     }
+}
+
+fn target(data: &RData) -> Option<String> {
+    if let RData::CNAME(target) = data { Some(text(&target.0)) } else { None }
+}
+
+/// A name in lower case, without the dot at its end.
+fn text(name: &Name) -> String {
+    name.to_lowercase().to_ascii().trim_end_matches('.').to_owned()
 }
 
 impl Failure {

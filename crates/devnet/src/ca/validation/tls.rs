@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{WebPkiSupportedAlgorithms, ring};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use tokio::net::TcpStream;
@@ -76,7 +76,7 @@ pub(super) async fn handshake(
     protocol: Option<&[u8]>,
 ) -> std::io::Result<TlsStream<TcpStream>> {
     let provider = Arc::new(ring::default_provider());
-    let verifier = Arc::new(AnyCertificate(provider.clone()));
+    let verifier = Arc::new(AnyCertificate(provider.signature_verification_algorithms));
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(std::io::Error::other)?
@@ -121,8 +121,29 @@ fn check_name(certificate: &X509Certificate<'_>, name: &str) -> Result<(), Strin
 }
 
 /// Takes any certificate, but not any signature: the handshake itself must be sound.
+///
+/// rustls's own check of the signature would refuse the certificate for its critical extension.
 #[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
+struct AnyCertificate(WebPkiSupportedAlgorithms);
+
+impl AnyCertificate {
+    fn verify(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let (_, parsed) = X509Certificate::from_der(certificate)
+            .map_err(|_| rustls::CertificateError::BadEncoding)?;
+        let key = &parsed.public_key().subject_public_key.data;
+        let fitting = self.0.mapping.iter().filter(|(scheme, _)| *scheme == signed.scheme);
+        let mut algorithms = fitting.flat_map(|(_, algorithms)| algorithms.iter());
+        match algorithms.any(|one| one.verify_signature(key, message, signed.signature()).is_ok()) {
+            true => Ok(HandshakeSignatureValid::assertion()),
+            false => Err(rustls::CertificateError::BadSignature.into()),
+        }
+    }
+}
 
 impl ServerCertVerifier for AnyCertificate {
     fn verify_server_cert(
@@ -142,8 +163,7 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
+        self.verify(message, certificate, signed)
     }
 
     fn verify_tls13_signature(
@@ -152,11 +172,10 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
+        self.verify(message, certificate, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.0.supported_schemes()
     }
 }

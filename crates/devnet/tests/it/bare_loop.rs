@@ -1,0 +1,54 @@
+//! How fast it issues: a bare instant-acme loop, with nothing of Holdfast in it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use instant_acme::{Account, NewAccount};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::client::Acme;
+use crate::world::World;
+
+/// Issues `count` certificates with `in_flight` tasks; how long it took.
+pub(crate) async fn bare_loop(world: Arc<World>, count: usize, in_flight: usize) -> Duration {
+    let new =
+        NewAccount { contact: &[], terms_of_service_agreed: true, only_return_existing: false };
+    let builder = Account::builder_with_http(Box::new(Acme(world.http.clone())));
+    let (account, _) = builder.create(&new, world.net.directory_url(), None).await.unwrap();
+    let (account, next) = (Arc::new(account), Arc::new(AtomicUsize::new(0)));
+    let begun = Instant::now();
+    let mut tasks = JoinSet::new();
+    for _ in 0..in_flight {
+        let (world, account, next) = (world.clone(), account.clone(), next.clone());
+        tasks.spawn(async move {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= count {
+                    return;
+                }
+                world.issue(&account, &[&format!("n{number}.bare.test")]).await.unwrap();
+            }
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+    begun.elapsed()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_four_at_once_all_succeed() {
+    let world = Arc::new(World::start().await);
+    let count = 500;
+    let took = bare_loop(world.clone(), count, 64).await;
+    println!(
+        "{count} certificates in {took:?}: {:.0} per second",
+        count as f64 / took.as_secs_f64()
+    );
+    let orders = world.json("/dev/orders").await;
+    let orders = orders.as_array().unwrap();
+    assert_eq!(orders.len(), count);
+    assert!(orders.iter().all(|order| order["finalized"] == 1 && order["status"] == "valid"));
+}

@@ -1,0 +1,145 @@
+//! A restart goes on where it was, also one after a kill.
+
+use std::path::Path;
+
+use holdfast_devnet::{Devnet, DevnetConfig, Error, ROOT_FILE};
+use instant_acme::{NewOrder, OrderStatus};
+use rcgen::KeyPair;
+
+use crate::world::{RETRIES, World, csr, identifiers, kind, problem};
+
+async fn start(data: &Path, like: Option<&DevnetConfig>) -> World {
+    let like = like.cloned();
+    World::start_with(|config| {
+        if let Some(like) = like {
+            (config.ca, config.dns) = (like.ca, like.dns);
+        }
+        config.data = Some(data.to_owned());
+    })
+    .await
+}
+
+fn addresses(net: &Devnet) -> DevnetConfig {
+    DevnetConfig { ca: net.ca_address(), dns: net.dns_address(), ..DevnetConfig::default() }
+}
+
+#[tokio::test]
+async fn a_restart_goes_on() {
+    let data = tempfile::tempdir().unwrap();
+    let world = start(data.path(), None).await;
+    let (account, credentials) = world.account_with_credentials().await;
+    let issued = world.issue(&account, &["a.test"]).await.unwrap();
+    let names = identifiers(&["b.test"]);
+    let mut order = account.new_order(&NewOrder::new(&names)).await.unwrap();
+    world.prove(&mut order).await.unwrap();
+    world.net.zone().set("kept.test", "A", "127.0.0.7").unwrap();
+    world.net.zone().set("cleared.test", "A", "127.0.0.7").unwrap();
+    world.net.zone().clear("cleared.test").unwrap();
+    let (orders, root) = (world.json("/dev/orders").await, world.net.root_pem().to_owned());
+    assert_eq!(std::fs::read_to_string(data.path().join(ROOT_FILE)).unwrap(), root);
+    let like = addresses(&world.net);
+    world.net.shutdown().await;
+
+    let world = start(data.path(), Some(&like)).await;
+    assert_eq!(world.net.root_pem(), root);
+    assert_eq!(world.json("/dev/orders").await, orders);
+    assert_eq!(world.net.zone().list().len(), 1);
+    world.verify(&issued.chain, "a.test").unwrap();
+    let account = world.builder().from_credentials(credentials).await.unwrap();
+    let mut order = account.order(order.url().to_owned()).await.unwrap();
+    assert_eq!(order.state().status, OrderStatus::Ready);
+    order.finalize_csr(&csr(&["b.test"], &KeyPair::generate().unwrap())).await.unwrap();
+    let chain = order.poll_certificate(&RETRIES).await.unwrap();
+    crate::world::verify(&root, &chain, "b.test").unwrap();
+    let mut first = account.order(issued.order_url.clone()).await.unwrap();
+    assert_eq!(first.certificate().await.unwrap().unwrap(), issued.chain);
+}
+
+#[tokio::test]
+async fn work_under_way_is_taken_up_again() {
+    let data = tempfile::tempdir().unwrap();
+    let world = start(data.path(), None).await;
+    let (account, credentials) = world.account_with_credentials().await;
+    world.net.faults().set("processing", "600", None).unwrap();
+    let names = identifiers(&["slow.test"]);
+    let mut order = account.new_order(&NewOrder::new(&names)).await.unwrap();
+    world.prove(&mut order).await.unwrap();
+    order.finalize_csr(&csr(&["slow.test"], &KeyPair::generate().unwrap())).await.unwrap();
+    assert_eq!(order.state().status, OrderStatus::Processing);
+    world.net.faults().set("slow-validation", "600", None).unwrap();
+    let names = identifiers(&["waits.test"]);
+    let mut waiting = account.new_order(&NewOrder::new(&names)).await.unwrap();
+    {
+        let mut authorizations = waiting.authorizations();
+        let mut authorization = authorizations.next().await.unwrap().unwrap();
+        let challenge = authorization.challenge(instant_acme::ChallengeType::Http01);
+        challenge.unwrap().set_ready().await.unwrap();
+    }
+    let like = addresses(&world.net);
+    world.net.shutdown().await;
+
+    let world = start(data.path(), Some(&like)).await;
+    let account = world.builder().from_credentials(credentials).await.unwrap();
+    let mut order = account.order(order.url().to_owned()).await.unwrap();
+    order.poll_certificate(&RETRIES).await.unwrap();
+    assert_eq!(world.json("/dev/orders").await[0]["finalized"], 1);
+    let mut waiting = account.order(waiting.url().to_owned()).await.unwrap();
+    // Nobody answers there any more: that it fails shows that it was looked at.
+    assert_eq!(kind(&problem(waiting.poll_ready(&RETRIES).await)), "unauthorized");
+}
+
+/// What is on disk when an answer arrives is what a kill at that moment leaves.
+#[tokio::test]
+async fn a_kill_forgets_nothing_that_was_told() {
+    let (data, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let world = start(data.path(), None).await;
+    let account = world.account().await;
+    world.issue(&account, &["a.test"]).await.unwrap();
+    let names = identifiers(&["b.test"]);
+    account.new_order(&NewOrder::new(&names)).await.unwrap();
+    copy_tree(data.path(), copy.path());
+    let told = world.json("/dev/orders").await;
+    let after = start(copy.path(), None).await;
+    let found = after.json("/dev/orders").await;
+    for (told, found) in told.as_array().unwrap().iter().zip(found.as_array().unwrap()) {
+        for member in ["id", "names", "status", "finalized", "certificate", "account"] {
+            assert_eq!(told[member], found[member]);
+        }
+    }
+    assert_eq!(found.as_array().unwrap().len(), 2);
+    assert_eq!(after.json("/dev/accounts").await.as_array().unwrap().len(), 1);
+}
+
+fn copy_tree(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let (path, target) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
+        if path.is_dir() {
+            std::fs::create_dir(&target).unwrap();
+            copy_tree(&path, &target);
+        } else {
+            std::fs::copy(&path, &target).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_start_that_cannot_be_says_why() {
+    let world = World::start().await;
+    let config = |change: fn(&mut DevnetConfig)| {
+        let mut config = DevnetConfig::default();
+        change(&mut config);
+        config
+    };
+    let taken = DevnetConfig { ca: world.net.ca_address(), ..DevnetConfig::default() };
+    assert!(matches!(Devnet::start(taken).await, Err(Error::Listen(_))));
+    let taken = DevnetConfig { dns: world.net.dns_address(), ..DevnetConfig::default() };
+    let refused = Devnet::start(taken).await.err().unwrap().to_string();
+    assert!(refused.contains(&world.net.dns_address().to_string()), "{refused}");
+    let none = config(|config| config.profiles.clear());
+    assert!(matches!(Devnet::start(none).await, Err(Error::NoProfile)));
+    let data = tempfile::tempdir().unwrap();
+    std::fs::create_dir(data.path().join("devnet")).unwrap();
+    std::fs::copy("/proc/version", data.path().join("devnet/authority.json")).unwrap();
+    let broken = DevnetConfig { data: Some(data.path().to_owned()), ..DevnetConfig::default() };
+    assert!(matches!(Devnet::start(broken).await, Err(Error::Authority { .. })));
+}
