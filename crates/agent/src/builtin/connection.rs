@@ -139,6 +139,6 @@ async fn must_end(guest: &Guest) -> Duration {
 
 async fn turned(crowded: &mut watch::Receiver<bool>) {
     if crowded.changed().await.is_err() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }

@@ -22,7 +22,6 @@ use super::source::Source;
 use super::tally::Tally;
 use super::upstream::Upstream;
 use super::well_known;
-use crate::error::chain;
 
 pub(super) struct Secure {
     reception: Reception,
@@ -70,10 +69,7 @@ impl Secure {
         match refusal {
             NoHandshake::NoName => self.tally.unknown(None),
             NoHandshake::UnknownName(name) => self.tally.unknown(Some(name)),
-            NoHandshake::Lookup(error) => {
-                self.tally.failed();
-                tracing::warn!(error = chain(error), "a visitor was turned away");
-            }
+            NoHandshake::Lookup(error) => self.tally.turned_away(error),
             NoHandshake::Broken(error) => {
                 self.tally.failed();
                 tracing::debug!(peer = %guest.peer, %error, "a handshake failed");

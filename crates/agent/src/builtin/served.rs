@@ -86,13 +86,13 @@ impl Maker {
         config
     }
 
-    /// A key and its chain, if they go together.
+    /// A key and its chain, taken as they are.
     pub(super) fn pair(
         &self,
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
     ) -> Result<CertifiedKey, rustls::Error> {
-        CertifiedKey::from_der(chain, key, &self.provider)
+        Ok(CertifiedKey::new(chain, self.provider.key_provider.load_private_key(key)?))
     }
 
     fn certified_key(&self, bundle: &Bundle) -> Result<CertifiedKey, Unusable> {
@@ -102,7 +102,9 @@ impl Maker {
         let name = ServerName::try_from(bundle.name.as_str())?;
         verify_server_name(&ParsedCertificate::try_from(leaf)?, &name)?;
         let key = PrivateKeyDer::from_pem_slice(bundle.key.expose())?;
-        Ok(self.pair(chain, key)?)
+        let pair = self.pair(chain, key)?;
+        pair.keys_match()?;
+        Ok(pair)
     }
 }
 

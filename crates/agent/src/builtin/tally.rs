@@ -1,13 +1,9 @@
-//! Counts what happens at the edge, and speaks of what repeats only now and then.
+//! Counts what happens at the edge.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
-use tokio::time::Instant;
-
-/// What repeats is logged at most this often.
-const QUIET: Duration = Duration::from_secs(60);
+use super::quiet::Quiet;
+use crate::error::{Error, chain};
 
 /// What happened at the edge so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,7 +30,8 @@ pub(super) struct Tally {
     failed: AtomicU64,
     challenges: AtomicU64,
     lookups: AtomicU64,
-    spoke: Mutex<Option<(Instant, u64)>>,
+    unknown: Quiet,
+    turned_away: Quiet,
 }
 
 impl Tally {
@@ -67,14 +64,22 @@ impl Tally {
         handshake("failed");
     }
 
+    /// The certificate exists, or may, and could not be had.
+    pub(super) fn turned_away(&self, error: &Error) {
+        self.failed();
+        if let Some(count) = self.turned_away.may_speak() {
+            tracing::warn!(error = chain(error), count, "visitors were turned away");
+        }
+    }
+
     /// Anybody can cause these at any rate: the log hears of them once a minute.
     pub(super) fn unknown(&self, name: Option<&str>) {
         self.unknown_names.fetch_add(1, Relaxed);
         handshake("unknown_name");
-        if let Some(since) = self.may_speak() {
+        if let Some(count) = self.unknown.may_speak() {
             tracing::info!(
                 name = name.unwrap_or("(none)"),
-                count = since,
+                count,
                 "handshakes for names that are not served were refused"
             );
         }
@@ -89,19 +94,6 @@ impl Tally {
             None => "failed",
         };
         metrics::counter!("holdfast_edge_lookups_total", "outcome" => outcome).increment(1);
-    }
-
-    /// How often it happened since it was last spoken of, if it may be spoken of now.
-    fn may_speak(&self) -> Option<u64> {
-        let mut spoke = self.spoke.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        match spoke.as_mut() {
-            Some((at, unspoken)) if now.duration_since(*at) < QUIET => {
-                *unspoken += 1;
-                None
-            }
-            _ => Some(spoke.replace((now, 0)).map_or(0, |(_, unspoken)| unspoken) + 1),
-        }
     }
 }
 

@@ -9,7 +9,7 @@ mod tunnel;
 
 use std::time::Duration;
 
-use http::header::TRANSFER_ENCODING;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use http_body_util::BodyExt as _;
@@ -22,6 +22,7 @@ use super::answer::{Answer, Body, text};
 use super::asked::Asked;
 use super::door::Guest;
 use super::pulse::{Pulse, beating};
+use super::quiet::Quiet;
 use crate::error::chain;
 use crate::{Error, Result};
 
@@ -31,6 +32,7 @@ const LONGEST_UPLOAD: Duration = Duration::from_secs(24 * 3_600);
 pub(super) struct Upstream {
     client: Client,
     authority: Authority,
+    failures: Quiet,
 }
 
 impl Upstream {
@@ -43,7 +45,11 @@ impl Upstream {
             return Err(bad());
         }
         let config = ClientConfig { time_limit: LONGEST_UPLOAD, ..ClientConfig::default() };
-        Ok(Self { client: Client::new(config)?, authority: authority.clone() })
+        Ok(Self {
+            client: Client::new(config)?,
+            authority: authority.clone(),
+            failures: Quiet::new(),
+        })
     }
 
     /// Forwards a request and gives the upstream's answer, or why there is none.
@@ -107,12 +113,18 @@ impl Upstream {
     }
 
     fn failed(&self, why: &dyn std::fmt::Display) -> Answer {
-        tracing::warn!(upstream = %self.authority, error = %why, "the upstream did not answer");
+        if let Some(count) = self.failures.may_speak() {
+            let upstream = &self.authority;
+            tracing::warn!(%upstream, error = %why, count, "the upstream did not answer");
+        }
         text(StatusCode::BAD_GATEWAY, "the server behind this edge could not be reached")
     }
 
     fn late(&self, guest: &Guest) -> Answer {
-        tracing::warn!(upstream = %self.authority, limit = ?guest.limits.upstream, "the upstream was too slow");
+        if let Some(count) = self.failures.may_speak() {
+            let (upstream, limit) = (&self.authority, guest.limits.upstream);
+            tracing::warn!(%upstream, ?limit, count, "the upstream was too slow");
+        }
         text(StatusCode::GATEWAY_TIMEOUT, "the server behind this edge did not answer in time")
     }
 }
@@ -120,6 +132,10 @@ impl Upstream {
 fn relay(answer: Response<Incoming>, guest: &Guest) -> Answer {
     let (mut head, body) = answer.into_parts();
     headers::strip_answer(&mut head.headers);
+    // Said once, and as it was counted.
+    if let Some(length) = body.size_hint().exact().filter(|_| !body.is_end_stream()) {
+        head.headers.insert(CONTENT_LENGTH, length.into());
+    }
     head.version = Version::HTTP_11;
     head.extensions.clear();
     let body: Body = Patience::new(body, guest.limits.stall).boxed_unsync();

@@ -4,6 +4,7 @@ use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, StatusCode};
 
 use super::answer::{Answer, and, text, with_type};
+use super::quiet::Quiet;
 use super::source::Source;
 use crate::Result;
 use crate::error::chain;
@@ -13,6 +14,8 @@ const PROOF: &str = "/.well-known/holdfast/";
 
 /// Longer than any CA's token.
 const LONGEST_TOKEN: usize = 128;
+
+static FAILED: Quiet = Quiet::new();
 
 /// Answers if the request is for one of them.
 pub(super) async fn answer<B>(source: &dyn Source, request: &Request<B>) -> Option<Answer> {
@@ -46,7 +49,9 @@ async fn asked_for<B>(
         Ok(Some(found)) => found_answer(found),
         Ok(None) => unknown(what),
         Err(error) => {
-            tracing::warn!(error = chain(&error), "a {what} could not be answered");
+            if let Some(count) = FAILED.may_speak() {
+                tracing::warn!(error = chain(&error), count, "a {what} could not be answered");
+            }
             text(
                 StatusCode::SERVICE_UNAVAILABLE,
                 format!("the {what} cannot be looked up now; try again"),

@@ -4,18 +4,22 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use http::header::{CONNECTION, HeaderMap, HeaderValue, UPGRADE};
 use http::{Request, Response, Version};
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf, copy_bidirectional};
 
 use super::headers;
 use crate::builtin::answer::{Answer, full};
 use crate::builtin::door::Guest;
 use crate::builtin::pulse::Pulse;
+
+/// How long saying goodbye may take.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// The protocol a request asks to switch to. One with a body is forwarded without the wish: what follows would be ambiguous.
 pub(super) fn wanted(request: &Request<Incoming>) -> Option<HeaderValue> {
@@ -47,14 +51,8 @@ pub(super) fn open(
     let upstream = hyper::upgrade::on(&mut answer);
     let guest = guest.clone();
     tokio::spawn(async move {
-        let stop = guest.stop.clone();
-        tokio::select! {
-            ended = join(visitor, upstream, &guest) => {
-                if let Err(error) = ended {
-                    tracing::debug!(peer = %guest.peer, %error, "a tunnel ended badly");
-                }
-            }
-            () = stop.cancelled() => {}
+        if let Err(error) = join(visitor, upstream, &guest).await {
+            tracing::debug!(peer = %guest.peer, %error, "a tunnel ended badly");
         }
     });
     let (mut head, _) = answer.into_parts();
@@ -73,9 +71,13 @@ async fn join(visitor: OnUpgrade, upstream: OnUpgrade, guest: &Guest) -> Result<
     let mut visitor = Moving { io: TokioIo::new(visitor), pulse: pulse.clone() };
     let mut upstream = TokioIo::new(upstream);
     tokio::select! {
-        copied = copy_bidirectional(&mut visitor, &mut upstream) => copied.map(drop)?,
+        copied = copy_bidirectional(&mut visitor, &mut upstream) => return Ok(copied.map(drop)?),
         () = pulse.still(guest.limits.tunnel) => {}
+        () = guest.stop.cancelled() => {}
     }
+    // Both are told; neither is waited for.
+    let farewell = async { tokio::join!(visitor.shutdown(), upstream.shutdown()) };
+    tokio::time::timeout(FAREWELL, farewell).await.ok();
     Ok(())
 }
 
