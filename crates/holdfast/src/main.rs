@@ -1,11 +1,35 @@
 //! The one program: control plane, client and development network, chosen by the first word.
 
+mod cli;
+mod client;
+mod clock;
+mod commands;
 mod config;
 mod environment;
+mod failure;
+mod log;
+mod output;
+mod signals;
+mod wiring;
 
-fn main() {
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
     let environment = environment::Environment::read();
-    if let Err(error) = config::Config::load(std::path::Path::new("holdfast.toml"), &environment) {
-        eprintln!("{error}");
+    let ended = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(commands::run(cli, &environment)),
+        Err(error) => {
+            Err(failure::Failure::failed(format!("No threads can be started ({error}).")))
+        }
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            failure.code()
+        }
     }
 }

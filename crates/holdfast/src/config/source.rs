@@ -77,8 +77,7 @@ impl Source {
 
     /// `FILE: key = value`, or the variable that set it; secrets stay hidden.
     pub(super) fn place(&self, path: &str) -> String {
-        let key = path.split('.').take(2).collect::<Vec<_>>().join(".");
-        let origin = match self.from_environment.get(&key) {
+        let origin = match self.variable(path) {
             Some(variable) => format!("{variable} (environment, over {})", self.file),
             None => self.file.clone(),
         };
@@ -88,6 +87,22 @@ impl Source {
             Some(node) => format!(" = {node}"),
         };
         format!("{origin}: {path}{shown}")
+    }
+}
+
+impl Source {
+    /// The variable that set a key, or made a section that the file does not have.
+    fn variable(&self, path: &str) -> Option<&str> {
+        let key = path.split('.').take(2).collect::<Vec<_>>().join(".");
+        if path.contains('.') {
+            return self.from_environment.get(&key).map(String::as_str);
+        }
+        let Some(Node::Table(keys)) = self.tree.at(path) else { return None };
+        let mut set = keys.keys().map(|key| self.from_environment.get(&format!("{path}.{key}")));
+        set.try_fold(None, |first: Option<&str>, set| {
+            Some(first.or(set.map(String::as_str))).filter(|_| set.is_some())
+        })
+        .flatten()
     }
 }
 

@@ -1,0 +1,54 @@
+//! The words of the command line.
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{
+    dev::DevArgs, doctor::DoctorArgs, domain::DomainArgs, edge::EdgeArgs, key::KeyArgs,
+    migrate::MigrateArgs, restored::RestoredArgs, server::ServerArgs, token::TokenArgs, up::UpArgs,
+};
+
+/// Custom domains and their TLS certificates: from CNAME to HTTPS, and renewed for ever.
+#[derive(Debug, Parser)]
+#[command(name = "holdfast", version, propagate_version = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Everything on this machine, for development: control plane, CA, DNS zone and edge
+    Up(UpArgs),
+    /// Custom domains: add, list, explain, renew, remove
+    Domain(DomainArgs),
+    /// API tokens: create, list, revoke
+    Token(TokenArgs),
+    /// The edges that serve certificates
+    Edge(EdgeArgs),
+    /// The keys that secrets are sealed under
+    Key(KeyArgs),
+    /// Run one replica of the control plane
+    Server(ServerArgs),
+    /// Bring the database's schema up to date
+    Migrate(MigrateArgs),
+    /// Say what is wrong with this installation, each with its fix
+    Doctor(DoctorArgs),
+    /// Tell the control plane that its database was restored from a backup
+    Restored(RestoredArgs),
+    /// The development network: its DNS zone, its CA's faults, or all of it by itself
+    Dev(DevArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_words_make_sense() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,34 @@
+//! What each word of the command line does, a file per noun.
+
+pub(crate) mod dev;
+pub(crate) mod doctor;
+pub(crate) mod domain;
+pub(crate) mod edge;
+pub(crate) mod key;
+pub(crate) mod migrate;
+pub(crate) mod restored;
+pub(crate) mod server;
+pub(crate) mod token;
+pub(crate) mod up;
+
+use crate::{
+    cli::{Cli, Command},
+    environment::Environment,
+    failure::Failure,
+};
+
+/// Does what was asked.
+pub(crate) async fn run(cli: Cli, environment: &Environment) -> Result<(), Failure> {
+    match cli.command {
+        Command::Up(args) => up::run(args, environment).await,
+        Command::Domain(args) => domain::run(args, environment).await,
+        Command::Token(args) => token::run(args, environment).await,
+        Command::Edge(args) => edge::run(args, environment).await,
+        Command::Key(args) => key::run(args, environment).await,
+        Command::Server(args) => server::run(args, environment).await,
+        Command::Migrate(args) => migrate::run(&args, environment).await,
+        Command::Doctor(args) => doctor::run(args, environment).await,
+        Command::Restored(args) => restored::run(&args, environment).await,
+        Command::Dev(args) => dev::run(args, environment).await,
+    }
+}

@@ -1,0 +1,101 @@
+//! `holdfast up`: everything on this machine, nothing to install.
+//!
+//! It is the same replica as in production, over SQLite, beside a CA and a DNS zone of its own. Only its patience is
+//! shorter: whoever tries it out wants to see things happen.
+
+mod config;
+pub(super) mod hold;
+mod welcome;
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use holdfast_devnet::{Devnet, DevnetConfig};
+
+use crate::{
+    client::Found,
+    environment::Environment,
+    failure::{Failure, chain},
+    log,
+    output::{Format, Output},
+    signals,
+    wiring::{admin_token, instance, replica::Plan, store},
+};
+
+/// Everything on this machine.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct UpArgs {
+    /// Where everything is kept
+    #[arg(long, env = "HOLDFAST_DATA", value_name = "DIR", default_value = "holdfast-data")]
+    data: PathBuf,
+    /// Where the API listens
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8600")]
+    api: SocketAddr,
+    /// Where the edge answers challenges and redirects
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8680")]
+    http: SocketAddr,
+    /// Where the edge serves the domains
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8643")]
+    https: SocketAddr,
+    /// Where the embedded CA listens; its ACME directory is https://ADDR/directory
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8614")]
+    ca: SocketAddr,
+    /// Where the DNS zone answers
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8653")]
+    dns: SocketAddr,
+}
+
+/// Runs until it is told to end.
+pub(crate) async fn run(args: UpArgs, environment: &Environment) -> Result<(), Failure> {
+    let held = hold::take(&args.data)?;
+    log::to_file(&args.data.join("up.log"))?;
+    let shutdown = signals::shutdown()?;
+    let devnet = Devnet::start(network(&args))
+        .await
+        .map_err(|error| Failure::failed(format!("{}.", chain(&error))))?;
+    let config = config::make(&args, &devnet)?;
+    let store = store::open(&config).await?;
+    admin_token::ensure(&store, &config.security).await?;
+    let (role, policy) = (config.server.role, config::policy());
+    let (instance, found) = (instance::id(&config, environment), found(&args, &devnet)?);
+    let replica = Plan { config, role, policy, instance, store, shutdown }.start().await?;
+    found.write(&args.data)?;
+    welcome::say(&args, &found, Output::new(Format::Table, environment));
+    let ended = replica.ended().await;
+    devnet.shutdown().await;
+    drop(held);
+    ended
+}
+
+fn network(args: &UpArgs) -> DevnetConfig {
+    let edge =
+        if args.https.ip().is_unspecified() { [127, 0, 0, 1].into() } else { args.https.ip() };
+    DevnetConfig {
+        ca: args.ca,
+        dns: args.dns,
+        http_port: args.http.port(),
+        tls_port: args.https.port(),
+        data: Some(args.data.clone()),
+        edge: vec![edge],
+        ..DevnetConfig::default()
+    }
+}
+
+fn found(args: &UpArgs, devnet: &Devnet) -> Result<Found, Failure> {
+    let root = args.data.join(holdfast_devnet::ROOT_FILE);
+    let root_certificate = std::path::absolute(&root).map_err(Failure::failed)?;
+    Ok(Found {
+        pid: std::process::id(),
+        api: Some(format!("http://{}", reachable(args.api))),
+        http: Some(args.http),
+        https: Some(args.https),
+        ca: devnet.url(""),
+        dns: devnet.dns_address(),
+        root_certificate,
+    })
+}
+
+/// What listens everywhere is reached at the loopback address.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = if address.ip().is_unspecified() { [127, 0, 0, 1].into() } else { address.ip() };
+    SocketAddr::new(ip, address.port())
+}

@@ -1,0 +1,90 @@
+//! The first admin token: configured, read from its file, or made. It is shown to a terminal or written to a file, and
+//! nowhere else.
+
+use std::{
+    io::{ErrorKind, IsTerminal as _},
+    path::Path,
+};
+
+use holdfast_gateway::{
+    files::{self, Access},
+    point::Point,
+};
+use holdfast_server::token;
+use holdfast_store::{NewToken, Scope, SharedStore};
+
+use super::store::failed;
+use crate::{
+    config::{Security, is_token},
+    failure::{Failure, chain},
+};
+
+/// Sees to it that somebody can use the API.
+pub(crate) async fn ensure(store: &SharedStore, security: &Security) -> Result<(), Failure> {
+    if let Some(configured) = &security.admin_token {
+        return keep(store, configured.expose()).await;
+    }
+    if let Some(path) = &security.admin_token_file {
+        return keep(store, &read_or_make(path)?).await;
+    }
+    let tokens = store.tokens().await.map_err(failed)?;
+    let usable =
+        tokens.iter().any(|token| token.scope == Scope::Admin && token.revoked_at.is_none());
+    if usable { Ok(()) } else { show_new(store).await }
+}
+
+async fn show_new(store: &SharedStore) -> Result<(), Failure> {
+    if !std::io::stdout().is_terminal() {
+        return Err(Failure::usage(
+            "There is no admin token yet, and no terminal to show a new one to; set security.admin_token_file to where it shall be written.",
+        ));
+    }
+    let text = token::mint().map_err(Failure::failed)?;
+    keep(store, &text).await?;
+    println!("The admin token, shown this once:\n\n  {text}\n");
+    Ok(())
+}
+
+async fn keep(store: &SharedStore, text: &str) -> Result<(), Failure> {
+    let hash = token::hash(text);
+    let new =
+        NewToken { name: "admin".to_owned(), scope: Scope::Admin, hash, edge: None, group: None };
+    let kept = store.keep_token(&new).await.map_err(failed)?;
+    if kept.revoked_at.is_some() {
+        tracing::warn!(token = %kept.id.0, "the configured admin token was revoked and does not work; configure another");
+    }
+    Ok(())
+}
+
+/// The token in a file, which is made with a new one if it is not there.
+fn read_or_make(path: &Path) -> Result<String, Failure> {
+    let shown = path.display();
+    match std::fs::read_to_string(path) {
+        Ok(text) if is_token(text.trim()) => Ok(text.trim().to_owned()),
+        Ok(_) => Err(Failure::usage(format!(
+            "security.admin_token_file: {shown} holds no token of at least 16 characters without spaces; remove the file to have one made."
+        ))),
+        Err(error) if error.kind() == ErrorKind::NotFound => make(path),
+        Err(error) => Err(Failure::usage(format!(
+            "security.admin_token_file: {shown} cannot be read ({error}); make it readable for this user."
+        ))),
+    }
+}
+
+fn make(path: &Path) -> Result<String, Failure> {
+    let text = token::mint().map_err(Failure::failed)?;
+    files::create_new(
+        Point::FILE_ADMIN_TOKEN,
+        path,
+        format!("{text}\n").as_bytes(),
+        Access::Private,
+    )
+    .map_err(|error| {
+        Failure::failed(format!(
+            "The admin token cannot be kept: {}; make its directory writable.",
+            chain(&error)
+        ))
+    })?;
+    tracing::info!(file = %path.display(), "an admin token was made");
+    Ok(text)
+}

@@ -1,0 +1,58 @@
+//! The certificate authority, as configured.
+
+use std::time::Duration;
+
+use holdfast_acme::{Ca, CaConfig, Eab, KeyType};
+use holdfast_store::{OrderLimits, SharedStore};
+
+use crate::{
+    config::{self, Acme},
+    failure::{Failure, chain},
+};
+
+/// Longest time for one request to the CA.
+const TIME_LIMIT: Duration = Duration::from_secs(30);
+
+/// Makes the conversation; nothing is sent yet.
+pub(crate) fn open(acme: &Acme, store: SharedStore) -> Result<Ca, Failure> {
+    Ca::new(settings(acme)?, store)
+        .map_err(|error| Failure::usage(format!("[acme]: {}", chain(&error))))
+}
+
+/// How many orders may be made and open.
+pub(crate) const fn limits(acme: &Acme) -> OrderLimits {
+    OrderLimits { per_3h: acme.max_new_orders_per_3h, in_flight: acme.max_orders_in_flight }
+}
+
+fn settings(acme: &Acme) -> Result<CaConfig, Failure> {
+    Ok(CaConfig {
+        directory: acme.directory.to_string(),
+        extra_roots_pem: roots(acme)?,
+        email: acme.email.clone(),
+        agree_terms: acme.agree_terms,
+        key_type: match acme.key_type {
+            config::KeyType::EcdsaP256 => KeyType::EcdsaP256,
+            config::KeyType::Rsa2048 => KeyType::Rsa2048,
+        },
+        profile: acme.profile.clone(),
+        eab: binding(acme)?,
+        time_limit: TIME_LIMIT,
+        limits: limits(acme),
+    })
+}
+
+/// The extra root of the CA's own TLS.
+pub(crate) fn roots(acme: &Acme) -> Result<Option<String>, Failure> {
+    let Some(path) = &acme.root_certificate else { return Ok(None) };
+    std::fs::read_to_string(path).map(Some).map_err(|error| {
+        let path = path.display();
+        Failure::usage(format!("acme.root_certificate: {path} cannot be read ({error}); put the CA's root there, in PEM, or remove the key."))
+    })
+}
+
+fn binding(acme: &Acme) -> Result<Option<Eab>, Failure> {
+    let (Some(id), Some(key)) = (&acme.eab_key_id, &acme.eab_hmac_key) else { return Ok(None) };
+    Eab::parse(id, key.expose())
+        .map(Some)
+        .map_err(|error| Failure::usage(format!("acme.eab_hmac_key: {}", chain(&error))))
+}

@@ -1,0 +1,217 @@
+//! One replica: API, engine and built-in edge over one store, from their start to their end.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use holdfast_agent::{AgentConfig, BuiltinEdge, EdgeConfig, StoreFeed, run_agent};
+use holdfast_dns::{Limits, Resolver};
+use holdfast_engine::{Deployment, Engine, EngineConfig};
+use holdfast_gateway::listener::{self, TlsListener};
+use holdfast_model::Policy;
+use holdfast_server::{AppState, Door, Metrics, Settings, router, serve};
+use holdfast_store::{Claimant, SharedStore};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::{ca, instance};
+use crate::{
+    config::{Config, EdgeMode, Role},
+    failure::{Failure, chain},
+};
+
+/// What a replica is made from.
+pub(crate) struct Plan {
+    /// What it was told.
+    pub(crate) config: Config,
+    /// What it does.
+    pub(crate) role: Role,
+    /// Retry, timeout, renewal.
+    pub(crate) policy: Policy,
+    /// Who it is.
+    pub(crate) instance: String,
+    /// What it remembers.
+    pub(crate) store: SharedStore,
+    /// Fires when it is to end.
+    pub(crate) shutdown: CancellationToken,
+}
+
+/// A running replica.
+pub(crate) struct Replica {
+    tasks: JoinSet<&'static str>,
+    edge: Option<(Arc<BuiltinEdge>, CancellationToken)>,
+    shutdown: CancellationToken,
+}
+
+/// Retry, timeout and renewal as configured.
+pub(crate) fn policy(config: &Config) -> Policy {
+    let mut policy = Policy::default();
+    policy.dns.attempts = config.provisioning.dns_attempts;
+    policy.dns.within = Duration::from_secs(config.provisioning.dns_timeout_seconds.into());
+    policy.renewal.before_days = config.renewal.before_days;
+    policy
+}
+
+impl Plan {
+    /// Opens every listener, then lets everything run. Serves when this returns.
+    pub(crate) async fn start(self) -> Result<Replica, Failure> {
+        let resolver = self.resolver()?;
+        let door = self.door().await?;
+        let edge = self.edge().await?;
+        let mut tasks = JoinSet::new();
+        let drain = Duration::from_secs(self.config.server.drain_seconds.into());
+        let state = AppState::new(self.api(Arc::new(resolver.clone()))?);
+        let served = serve(door, router(state), self.shutdown.clone(), drain);
+        tasks.spawn(async move {
+            served.await;
+            "API"
+        });
+        if self.role != Role::Api {
+            let ca = ca::open(&self.config.acme, self.store.clone())?;
+            let engine = Engine::new(self.store.clone(), resolver, ca, self.engine());
+            let stopping = self.shutdown.clone();
+            tasks.spawn(async move {
+                engine.run(stopping).await;
+                "engine"
+            });
+        }
+        if let Some((edge, stop)) = &edge {
+            let feed = Arc::new(StoreFeed::new(self.store.clone(), edge.identity()));
+            let (target, stop) = (edge.clone(), stop.clone());
+            tasks.spawn(async move {
+                run_agent(feed, target, AgentConfig::default(), stop).await;
+                "edge"
+            });
+        }
+        Ok(Replica { tasks, edge, shutdown: self.shutdown })
+    }
+
+    fn resolver(&self) -> Result<Resolver, Failure> {
+        let servers = self.config.dns.resolvers.as_ref();
+        let servers =
+            servers.map(|servers| servers.iter().map(|server| server.0).collect::<Vec<_>>());
+        // A CA on this machine is one for development, whose names lead to this machine as well.
+        let ask_private = self.config.acme.directory.is_loopback();
+        let limits = Limits { ask_private, ..Limits::default() };
+        Resolver::new(servers.as_deref(), limits).map_err(|error| Failure::usage(chain(&error)))
+    }
+
+    async fn door(&self) -> Result<Door, Failure> {
+        let server = &self.config.server;
+        let tcp = listener::bind(server.listen)
+            .await
+            .map_err(|error| refused("server.listen", &error))?;
+        let (Some(chain), Some(key)) = (&server.tls_certificate, &server.tls_key) else {
+            return Ok(tcp.into());
+        };
+        let chain = pem("server.tls_certificate", chain)?;
+        let key = pem("server.tls_key", key)?;
+        let clients =
+            server.client_ca.as_deref().map(|path| pem("server.client_ca", path)).transpose()?;
+        let tls = listener::server_config(&chain, &key, clients.as_deref());
+        let tls = tls.map_err(|error| refused("server.tls_certificate", &error))?;
+        Ok(TlsListener::new(tcp, tls).into())
+    }
+
+    async fn edge(&self) -> Result<Option<(Arc<BuiltinEdge>, CancellationToken)>, Failure> {
+        let edge = &self.config.edge;
+        let (EdgeMode::Builtin, Some(https)) = (edge.mode, edge.https) else { return Ok(None) };
+        let name = edge.name.clone().or_else(|| self.config.replicas.instance_id.clone());
+        // Without a name of its own it is known by its place, which a restart does not change.
+        let name = name.unwrap_or_else(|| format!("{}:{}", instance::machine(), https.port()));
+        let mut settings = EdgeConfig::new(&name, &edge.group, edge.http, https);
+        settings.upstream = edge.upstream.as_ref().and_then(|url| url.as_str().parse().ok());
+        let stop = CancellationToken::new();
+        let started = BuiltinEdge::start(settings, self.store.clone(), stop.clone()).await;
+        let edge = started.map_err(|error| refused("edge", &error))?;
+        Ok(Some((Arc::new(edge), stop)))
+    }
+
+    fn http_proof_port(&self) -> Option<u16> {
+        Some(self.config.dns.http_proof_port).filter(|port| *port != 0)
+    }
+
+    fn engine(&self) -> EngineConfig {
+        let (dns, provisioning) = (&self.config.dns, &self.config.provisioning);
+        EngineConfig {
+            claimant: Claimant {
+                instance: self.instance.clone(),
+                incarnation: uuid::Uuid::new_v4(),
+            },
+            claim: Duration::from_secs(provisioning.claim_seconds.into()),
+            concurrency: provisioning.concurrency,
+            policy: self.policy.clone(),
+            targets: dns.targets.clone(),
+            addresses: dns.addresses.clone(),
+            http_proof_port: self.http_proof_port(),
+            deployment: match self.config.edge.mode {
+                EdgeMode::None => Deployment::Stored,
+                EdgeMode::Agents | EdgeMode::Builtin => Deployment::Edges,
+            },
+        }
+    }
+
+    fn api(&self, look: Arc<Resolver>) -> Result<Settings, Failure> {
+        let config = &self.config;
+        let metrics = Metrics::install(self.shutdown.clone());
+        Ok(Settings {
+            store: self.store.clone(),
+            look,
+            targets: config.dns.targets.clone(),
+            addresses: config.dns.addresses.clone(),
+            unique_target: config.dns.unique_target,
+            http_proof_port: self.http_proof_port(),
+            instance: self.instance.clone(),
+            edge_group: config.edge.group.clone(),
+            directory: config.acme.directory.to_string(),
+            limits: ca::limits(&config.acme),
+            policy: self.policy.clone(),
+            edges_in_use: config.edge.mode != EdgeMode::None,
+            allow_plaintext: config.security.allow_plaintext,
+            shutdown: self.shutdown.clone(),
+            metrics: metrics.map_err(|error| Failure::failed(chain(&error)))?,
+        })
+    }
+}
+
+impl Replica {
+    /// Waits until it was told to end and has ended in order: the API last, and visitors of the edge after it.
+    pub(crate) async fn ended(mut self) -> Result<(), Failure> {
+        let mut broken = None;
+        tokio::select! {
+            () = self.shutdown.cancelled() => {}
+            Some(ended) = self.tasks.join_next() => broken = Some(ended),
+        }
+        self.shutdown.cancel();
+        // The agent's own token comes last: until then the edge goes on reporting and serving.
+        let agents = usize::from(self.edge.is_some());
+        while self.tasks.len() > agents {
+            self.tasks.join_next().await;
+        }
+        if let Some((edge, stop)) = &self.edge {
+            stop.cancel();
+            edge.ended().await;
+        }
+        while self.tasks.join_next().await.is_some() {}
+        match broken {
+            None => Ok(()),
+            Some(Ok(part)) => Err(Failure::failed(format!(
+                "The {part} ended by itself; see the log, and start again."
+            ))),
+            Some(Err(panic)) => Err(Failure::failed(format!(
+                "A part of the replica broke down ({panic}); see the log, and start again."
+            ))),
+        }
+    }
+}
+
+fn pem(key: &str, path: &Path) -> Result<Vec<u8>, Failure> {
+    std::fs::read(path).map_err(|error| {
+        Failure::usage(format!(
+            "{key}: {} cannot be read ({error}); put a PEM file there.",
+            path.display()
+        ))
+    })
+}
+
+fn refused(key: &str, error: &(dyn std::error::Error + 'static)) -> Failure {
+    Failure::failed(format!("{key}: {}.", chain(error)))
+}

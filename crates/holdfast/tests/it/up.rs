@@ -1,0 +1,118 @@
+//! `holdfast up`, as a newcomer meets it.
+
+use std::process::Command;
+
+use holdfast_testkit::{Process, Scratch, free_port};
+
+use crate::kit::{Ended, SOON, Up, program, text};
+
+fn lines_of(up: &Process) -> (String, String) {
+    let log = up.log();
+    let line = |word: &str| {
+        let line = log.lines().find(|line| line.contains(word));
+        line.unwrap_or_else(|| panic!("no {word} in:\n{log}")).trim().to_owned()
+    };
+    (line("domain add"), line("curl --cacert"))
+}
+
+#[tokio::test]
+async fn what_it_prints_works_as_printed() {
+    let scratch = Scratch::new().unwrap();
+    let mut command = program();
+    command.current_dir(scratch.path()).arg("up");
+    for option in ["--api", "--http", "--https", "--ca", "--dns"] {
+        command.arg(option).arg(format!("127.0.0.1:{}", free_port().unwrap()));
+    }
+    let up = Process::spawn("up", &command).unwrap();
+    up.wait_for_line(SOON, |line| line.starts_with("Ctrl-C ends it")).await.unwrap();
+    let (add, curl) = lines_of(&up);
+    let typed = |line: &str| {
+        Ended::of(Command::new("sh").current_dir(scratch.path()).args(["-c", line])).done()
+    };
+    let added = typed(&add);
+    for state in [
+        "Initial",
+        "DnsVerifying",
+        "AcmeOrdering",
+        "AcmeChallengeValidating",
+        "CertificateDownloading",
+        "CertificateDeploying",
+        "Active",
+    ] {
+        assert!(added.stdout.contains(state), "no {state} in:\n{}", added.stdout);
+    }
+    assert!(typed(&curl).stdout.contains("shop.test"));
+    assert!(up.log().contains("for development"), "{}", up.log());
+    for file in ["admin.token", "dev-ca.pem", "master.key", "up.json", "up.log"] {
+        assert!(scratch.path().join("holdfast-data").join(file).exists(), "{file}");
+    }
+}
+
+#[tokio::test]
+async fn it_goes_on_where_it_was_however_it_ended() {
+    let mut up = Up::start().await;
+    up.run(["domain", "add", "shop.test", "--wait"]).done();
+    up.run(["domain", "add", "blog.test", "--wait"]).done();
+    let serial = up.json(["domain", "show", "shop.test"]).pointer("/certificate/serial").cloned();
+    up.end().await;
+    assert_ne!(up.visit("shop.test").code, 0);
+    up.begin().await;
+    for name in ["shop.test", "blog.test"] {
+        assert!(up.visit(name).done().stdout.contains(name));
+    }
+    up.kill().await;
+    up.begin().await;
+    assert!(up.visit("shop.test").done().stdout.contains("shop.test"));
+    let domain = up.json(["domain", "show", "shop.test"]);
+    assert_eq!(text(&domain, "/state"), "Active");
+    assert_eq!(domain.pointer("/certificate/serial").cloned(), serial);
+    up.run(["domain", "add", "third.test", "--wait"]).done();
+}
+
+#[tokio::test]
+async fn a_second_one_on_the_same_data_is_refused_in_a_sentence() {
+    let up = Up::start().await;
+    let second = Ended::of(&mut up.command());
+    let pid = up.process().pid().to_string();
+    let second = second.refused(1, &["in use", &pid, "--data"]);
+    assert_eq!(second.stderr.lines().count(), 1, "{second:?}");
+    up.run(["domain", "list"]).done();
+}
+
+#[tokio::test]
+async fn a_taken_port_is_told_in_a_sentence() {
+    let up = Up::start().await;
+    for (option, port) in [
+        ("--api", up.ports.api),
+        ("--http", up.ports.http),
+        ("--https", up.ports.https),
+        ("--ca", up.ports.ca),
+        ("--dns", up.ports.dns),
+    ] {
+        let scratch = Scratch::new().unwrap();
+        let mut command = program();
+        command.current_dir(scratch.path()).arg("up");
+        for other in ["--api", "--http", "--https", "--ca", "--dns"] {
+            let port = if other == option { port } else { free_port().unwrap() };
+            command.arg(other).arg(format!("127.0.0.1:{port}"));
+        }
+        let ended = Ended::of(&mut command).refused(1, &[&port.to_string()]);
+        assert_eq!(ended.stderr.lines().count(), 1, "{option}: {ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_secret_is_in_its_log() {
+    let up = Up::start().await;
+    up.run(["domain", "add", "shop.test", "--wait"]).done();
+    let read = |name: &str| std::fs::read_to_string(up.data().join(name)).unwrap();
+    let (token, key) = (read("admin.token"), read("master.key"));
+    let said = read("up.log") + &up.process().log();
+    assert!(!said.contains(token.trim()) && !said.contains(key.trim()));
+    assert!(!said.contains("PRIVATE KEY"));
+    for file in ["admin.token", "master.key"] {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = std::fs::metadata(up.data().join(file)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{file}");
+    }
+}
