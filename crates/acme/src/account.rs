@@ -152,12 +152,16 @@ impl Ca {
     /// Tells the CA of another address to write to. An address it does not like is no reason to stop issuing.
     async fn update_contact(&self, session: &Session, account: &Account) -> Result<(), Error> {
         let email = self.0.config.email.as_deref();
-        if account.email.as_deref() == email {
+        // The store takes none for "as it was": nobody to write to is an empty address there.
+        let kept = email.unwrap_or_default();
+        if account.email.as_deref().unwrap_or_default() == kept {
             return Ok(());
         }
         let request = json!({ "contact": contact(email) });
         match session.post(Point::ACME_ACCOUNT, &session.url, Some(&request)).await {
-            Ok(_) => Ok(self.0.store.account_registered(account.id, &session.url, email).await?),
+            Ok(_) => {
+                Ok(self.0.store.account_registered(account.id, &session.url, Some(kept)).await?)
+            }
             Err(Error::Refused(refusal)) => {
                 tracing::warn!(
                     error = &*refusal as &dyn std::error::Error,

@@ -10,7 +10,7 @@ use crate::transport::{Transport, check_directory};
 use crate::{CaConfig, Error, KeyType};
 
 /// instant-acme gives up after three nonces: so often it may do that.
-const NONCE_ROUNDS: usize = 3;
+const NONCE_ROUNDS: usize = 4;
 
 /// A CA and our account there; clones share it.
 #[derive(Clone)]

@@ -11,7 +11,7 @@ use crate::open_orders::OpenOrders;
 use crate::transport::{Answer, Transport, malformed};
 
 /// A nonce may be refused at random, or because the CA was restarted: a few in a row say nothing.
-const NONCE_ATTEMPTS: usize = 8;
+const NONCE_ATTEMPTS: usize = 12;
 
 pub(crate) struct Session {
     pub(crate) id: AccountId,

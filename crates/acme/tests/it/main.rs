@@ -3,6 +3,19 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "in tests a panic is the report")]
 
+mod account;
+mod answers;
 mod certificate;
+mod faults;
+mod faulty_store;
+mod key_change;
+mod kit;
+mod nonsense;
 mod paper;
+mod renewal;
 mod request;
+mod revocation;
+mod scripted;
+mod store;
+mod thrift;
+mod walk;

@@ -1,0 +1,178 @@
+//! Answers that make no sense, or come from something that stands before the CA.
+
+use std::time::Duration;
+
+use holdfast_acme::{Ca, Class};
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::kit::{config, name};
+use crate::paper::Authority;
+use crate::scripted::{Line, Scripted};
+
+async fn connected(ca: &Scripted) -> Ca {
+    let mut config = config(ca.url("/directory"), "");
+    config.extra_roots_pem = None;
+    Ca::new(config, crate::store::open().await).unwrap()
+}
+
+fn line(status: u16, headers: &[(&'static str, &str)], body: &str) -> Line {
+    let headers = headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    Line { status, headers, body: body.as_bytes().to_vec() }
+}
+
+fn said(class: &Class) -> (&'static str, Option<u64>, &str) {
+    let (name, after) = match class {
+        Class::Wait { after, .. } => ("wait", after.map(|after| after.as_secs())),
+        Class::Trouble(_) => ("trouble", None),
+        Class::Hopeless(_) => ("hopeless", None),
+        Class::OrderGone(_) => ("order-gone", None),
+        Class::AccountGone(_) => ("account-gone", None),
+    };
+    (name, after, &class.note().code)
+}
+
+#[tokio::test]
+async fn every_answer_to_a_new_order_leads_somewhere() {
+    let scripted = Scripted::start().await;
+    let ca = connected(&scripted).await;
+    let date = ("Date", "Fri, 31 Dec 1999 23:59:00 GMT");
+    let until = ("Retry-After", "Fri, 31 Dec 1999 23:59:59 GMT");
+    let limited = r#"{"type":"urn:ietf:params:acme:error:rateLimited","detail":"later"}"#;
+    let caa = r#"{"type":"urn:ietf:params:acme:error:compound","subproblems":[{"type":"urn:ietf:params:acme:error:caa","detail":"no","identifier":{"type":"dns","value":"a.test"}}]}"#;
+    let order = r#"{"status":"pending","authorizations":[],"finalize":"http://127.0.0.1/f"}"#;
+    let cases = [
+        (line(429, &[("Retry-After", "7")], limited), ("wait", Some(7), "acme-rate-limited")),
+        (line(429, &[date, until], limited), ("wait", Some(59), "acme-rate-limited")),
+        (line(429, &[until], "<html>slow down</html>"), ("wait", Some(0), "acme-rate-limited")),
+        (line(429, &[], ""), ("wait", None, "acme-rate-limited")),
+        (line(400, &[], limited), ("wait", None, "acme-rate-limited")),
+        (
+            line(503, &[("Retry-After", "120")], "<html>maintenance"),
+            ("wait", Some(120), "acme-server"),
+        ),
+        (line(503, &[], ""), ("wait", None, "acme-server")),
+        (line(500, &[("Retry-After", "5")], "{}"), ("wait", Some(5), "acme-server")),
+        (line(500, &[], "oops"), ("trouble", None, "acme-server")),
+        (line(502, &[], "<html>bad gateway"), ("trouble", None, "acme-server")),
+        (line(403, &[], caa), ("hopeless", None, "acme-caa")),
+        (line(403, &[], "<html>blocked"), ("trouble", None, "acme-refused")),
+        (line(302, &[("Location", "http://127.0.0.1/")], ""), ("trouble", None, "acme-refused")),
+        (
+            line(201, &[("Location", "http://127.0.0.1/o")], "not json"),
+            ("trouble", None, "acme-malformed"),
+        ),
+        (
+            line(201, &[("Location", "http://127.0.0.1/o")], "{}"),
+            ("trouble", None, "acme-malformed"),
+        ),
+        (line(201, &[], order), ("trouble", None, "acme-malformed")),
+        (line(201, &[], &"x".repeat(2_000_000)), ("trouble", None, "ca-unreachable")),
+        (line(404, &[], ""), ("trouble", None, "acme-refused")),
+    ];
+    for (line, expected) in cases {
+        let shown = format!("{} {:?}", line.status, line.headers);
+        scripted.say(line);
+        let error = ca.new_order(&name("a.example.com"), None).await.unwrap_err();
+        assert_eq!(said(&error.class()), expected, "{shown}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn an_order_is_not_read_in_the_open() {
+    let scripted = Scripted::start().await;
+    let ca = connected(&scripted).await;
+    let order = r#"{"status":"pending","authorizations":["http://ca.example.com/a"],"finalize":"http://ca.example.com/f"}"#;
+    scripted.say(line(201, &[("Location", "http://ca.example.com/o")], order));
+    let url = ca.new_order(&name("a.example.com"), None).await.unwrap().url;
+    for error in [ca.order(&url).await.unwrap_err(), ca.proof(&url).await.unwrap_err()] {
+        assert_eq!(said(&error.class()), ("trouble", None, "acme-malformed"));
+        assert!(error.to_string().contains("`http://ca.example.com/o` is not https"), "{error}");
+    }
+    for url in ["", "not a url", "https://", "file:///etc/passwd"] {
+        assert_eq!(said(&ca.order(url).await.unwrap_err().class()).0, "trouble", "{url}");
+    }
+}
+
+#[tokio::test]
+async fn a_directory_must_make_sense() {
+    let cases = [
+        ("newOrder", json!("http://ca.example.com/order"), "is not https"),
+        ("keyChange", json!("::"), "is no URL"),
+        ("newNonce", json!(7), "expected a string"),
+        ("newAccount", json!(null), "expected a string"),
+        ("meta", json!({ "profiles": [] }), "expected a map"),
+    ];
+    for (key, value, word) in cases {
+        let scripted = Scripted::start().await;
+        scripted.set_directory(key, value);
+        let error = connected(&scripted).await.account().await.unwrap_err();
+        assert_eq!(said(&error.class()), ("trouble", None, "acme-malformed"));
+        assert!(error.to_string().contains(word), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_nonce_that_is_refused_for_ever_is_given_up() {
+    let scripted = Scripted::start().await;
+    let ca = connected(&scripted).await;
+    scripted.say(line(
+        400,
+        &[],
+        r#"{"type":"urn:ietf:params:acme:error:badNonce","detail":"never"}"#,
+    ));
+    let error = ca.new_order(&name("a.example.com"), None).await.unwrap_err();
+    assert_eq!(said(&error.class()), ("trouble", None, "acme-malformed"));
+    assert!(error.to_string().contains("never") && scripted.asked() <= 12, "{error}");
+}
+
+#[tokio::test]
+async fn windows_that_make_no_sense_are_none() {
+    let scripted = Scripted::start().await;
+    let ca = connected(&scripted).await;
+    let chain = Authority::new().chain(&["a.example.com"], &rcgen::KeyPair::generate().unwrap());
+    let window = |start: &str, end: &str| {
+        json!({ "suggestedWindow": { "start": start, "end": end } }).to_string()
+    };
+    scripted.say(line(200, &[], &window("2030-01-01T00:00:00Z", "2030-01-02T00:00:00.5+01:00")));
+    let good = ca.renewal_window(&chain).await.unwrap().unwrap();
+    assert_eq!((good.retry_after, good.end.to_string().as_str()), (None, "2030-01-01T23:00:00.5Z"));
+    scripted.say(line(200, &[], &window("2030-01-02T00:00:00Z", "2030-01-01T00:00:00Z")));
+    assert_eq!(ca.renewal_window(&chain).await.unwrap(), None);
+    for body in ["", "{}", "[]", &window("soon", "later")] {
+        scripted.say(line(200, &[], body));
+        let error = ca.renewal_window(&chain).await.unwrap_err();
+        assert_eq!(said(&error.class()), ("trouble", None, "acme-malformed"), "{body}");
+    }
+    scripted.say(line(429, &[("Retry-After", "60")], ""));
+    let error = ca.renewal_window(&chain).await.unwrap_err();
+    assert!(
+        matches!(error.class(), Class::Wait { after: Some(after), .. } if after == Duration::from_secs(60))
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn anything_may_come_over_the_wire(
+        status in 200u16..600,
+        body in prop_oneof![
+            proptest::collection::vec(any::<u8>(), 0..300),
+            r#"\{"status":"(pending|ready|valid|odd)","authorizations":\["http://127.0.0.1:1/[a-z]{0,3}"\],"finalize":"[a-z]{0,5}"\}"#.prop_map(String::into_bytes),
+        ],
+        location in proptest::option::of("http://127\\.0\\.0\\.1:1/[a-z]{0,4}"),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let scripted = Scripted::start().await;
+            let ca = connected(&scripted).await;
+            let headers = location.iter().map(|location| ("Location", location.clone())).collect();
+            scripted.say(Line { status, headers, body });
+            if let Err(error) = ca.new_order(&name("a.example.com"), None).await {
+                assert!(!error.class().note().code.is_empty());
+            }
+            ca.order(&scripted.url("/some-order")).await.map_err(|error| error.class()).ok();
+            ca.certificate(&scripted.url("/some-order")).await.map_err(|error| error.class()).ok();
+        });
+    }
+}
