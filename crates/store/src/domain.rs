@@ -120,3 +120,23 @@ pub trait Domains: Send + Sync {
     /// orders are paced by the queue; callers pace the asking. Gives how many were asked.
     async fn want_moved(&self, directory: &str, limit: u32, actor: &Actor) -> Result<u64>;
 }
+
+impl DomainPatch {
+    /// The domain as it would be.
+    pub(crate) fn applied_to(&self, domain: &Domain) -> Domain {
+        let mut after = domain.clone();
+        if let Some(tenant) = &self.tenant {
+            after.tenant.clone_from(tenant);
+        }
+        if let Some(resource) = &self.resource {
+            after.resource.clone_from(resource);
+        }
+        if let Some(group) = &self.edge_group {
+            after.edge_group.clone_from(group);
+        }
+        if let Some(labels) = &self.labels {
+            after.labels.clone_from(labels);
+        }
+        after
+    }
+}

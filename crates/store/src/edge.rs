@@ -8,7 +8,10 @@ use async_trait::async_trait;
 use holdfast_model::{DomainId, Hostname, Note, Timestamp};
 use uuid::Uuid;
 
-use crate::{CertificateId, Result};
+use crate::{
+    CertificateId, Error, Result,
+    row::{Fields, change},
+};
 
 /// Identifies an edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -138,4 +141,26 @@ pub trait Edges: Send + Sync {
 
     /// How a domain's deployment stands.
     async fn deployment(&self, domain: DomainId) -> Result<DeploymentStatus>;
+}
+
+impl Changes {
+    /// Puts an answer together from rows that carry the counter (`epoch`, `latest`) and at most `limit` changes.
+    pub(crate) fn read(rows: &[impl Fields], after: Revision, limit: u32) -> Result<Self> {
+        let first = rows.first().ok_or(Error::NotFound("revision"))?;
+        let latest = Revision { epoch: first.number("epoch")?, number: first.number("latest")? };
+        // From the very beginning anybody may ask; else only about this epoch, and not from a future that was lost.
+        let known = after.epoch == latest.epoch && after.number <= latest.number;
+        if after != Revision::default() && !known {
+            return Err(Error::RevisionGone { epoch: after.epoch, number: after.number });
+        }
+        let mut items = Vec::new();
+        for row in rows {
+            if row.maybe_text("name")?.is_some() {
+                items.push(change(row, latest.epoch)?);
+            }
+        }
+        let more = u32::try_from(items.len()).is_ok_and(|n| n >= limit);
+        let last = items.last().map(|change| change.revision);
+        Ok(Self { up_to: last.filter(|_| more).unwrap_or(latest), items, more })
+    }
 }

@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use holdfast_model::{Domain, DomainId, Timestamp, Transition};
+use holdfast_gateway::point::Point;
+use holdfast_model::{Domain, DomainId, State, Timestamp, Transition};
 
 use crate::{AccountId, Actor, NewCertificate, NewChallenge, OrderId, OrderLimits, Result, Secret};
 
@@ -120,4 +121,39 @@ pub trait Work: Send + Sync {
 
     /// The removal waits for edges: look again then.
     async fn postpone_removal(&self, claimed: &Claimed, until: Timestamp) -> Result<()>;
+}
+
+impl Commit {
+    /// Where it leaves the process, for the crash walk.
+    pub(crate) fn point(&self) -> Point {
+        if self.products.deploy || self.products.certificate.is_some() {
+            Point::STORE_DEPLOY
+        } else {
+            Point::STORE_TRANSITION
+        }
+    }
+
+    /// Does the open order end here? Also where the step leaves `AcmeOrdering` without the CA having made one: nothing is
+    /// there to come back to, and it would keep its place among the orders in flight.
+    pub(crate) fn order_ends(&self, before: &Claimed) -> bool {
+        let left = before.domain.state == State::AcmeOrdering
+            && self.transition.state != State::AcmeOrdering
+            && self.products.order_url.is_none();
+        self.transition.order_ends || left
+    }
+
+    /// Is there anything to write about an order?
+    pub(crate) fn touches_order(&self, before: &Claimed) -> bool {
+        let products = &self.products;
+        let produced = products.order_url.is_some()
+            || products.challenge.is_some()
+            || products.key_and_csr.is_some();
+        produced || (before.domain.order_open && self.order_ends(before))
+    }
+
+    /// Whoever joins the queue for orders lets go: nothing can be done before `admit`.
+    pub(crate) fn keeps_claim(&self, before: &Claimed) -> bool {
+        let open = before.domain.order_open && !self.order_ends(before);
+        self.keep_claim && (self.transition.queued_at.is_none() || open)
+    }
 }

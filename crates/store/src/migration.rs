@@ -1,0 +1,63 @@
+//! The schema's steps, each applied once. A newer schema than this release knows is tolerated: a migration leaves the
+//! previous release working.
+
+/// One step of the schema.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Migration {
+    pub(crate) version: i64,
+    pub(crate) name: &'static str,
+    pub(crate) sql: &'static str,
+}
+
+/// PostgreSQL's.
+pub(crate) const POSTGRES: &[Migration] = &[Migration {
+    version: 1,
+    name: "begin",
+    sql: include_str!("../migrations/postgres/0001_begin.sql"),
+}];
+
+/// SQLite's.
+pub(crate) const SQLITE: &[Migration] = &[Migration {
+    version: 1,
+    name: "begin",
+    sql: include_str!("../migrations/sqlite/0001_begin.sql"),
+}];
+
+/// The newest step known.
+pub(crate) fn newest(steps: &[Migration]) -> i64 {
+    steps.last().map_or(0, |step| step.version)
+}
+
+/// What is left to do after `applied`.
+pub(crate) fn pending(
+    steps: &'static [Migration],
+    applied: i64,
+) -> impl Iterator<Item = &'static Migration> {
+    steps.iter().filter(move |step| step.version > applied)
+}
+
+/// Says so where the database is ahead of us.
+pub(crate) fn note_newer(steps: &[Migration], applied: i64) {
+    let known = newest(steps);
+    if applied > known {
+        tracing::warn!(
+            applied,
+            known,
+            "the schema is of a newer release; what it added is left alone"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_rise_by_one_on_both_databases() {
+        for steps in [POSTGRES, SQLITE] {
+            let versions: Vec<_> = steps.iter().map(|step| step.version).collect();
+            assert_eq!(versions, (1..=newest(steps)).collect::<Vec<_>>());
+        }
+        assert_eq!(newest(POSTGRES), newest(SQLITE));
+    }
+}

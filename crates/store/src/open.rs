@@ -1,0 +1,85 @@
+//! Opening a store: the URL says which database it is.
+
+use std::sync::Arc;
+
+use crate::{Error, MasterKey, Result, SharedStore, postgres};
+
+/// How a store is opened.
+#[derive(Debug, Clone)]
+pub struct OpenOptions {
+    /// Bring the schema up to date first.
+    pub migrate: bool,
+    /// At most so many connections for requests, beside the one that listens. SQLite has one that writes and these that read.
+    pub connections: u32,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self { migrate: true, connections: 16 }
+    }
+}
+
+enum Kind<'a> {
+    Postgres,
+    Sqlite(&'a str),
+}
+
+fn kind(url: &str) -> Result<Kind<'_>> {
+    if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+        return Ok(Kind::Postgres);
+    }
+    let file = url.strip_prefix("sqlite:").map(|rest| rest.strip_prefix("//").unwrap_or(rest));
+    match file {
+        Some(file) if !file.is_empty() && !file.starts_with(':') => Ok(Kind::Sqlite(file)),
+        _ => Err(Error::BadUrl(url.to_owned())),
+    }
+}
+
+/// Opens a store. Without a master key only a database that holds nothing sealed opens, and nothing can be sealed in it.
+///
+/// # Errors
+/// Names the URL that is none, the key that is not the right one, or the process that has the file.
+pub async fn open(
+    url: &str,
+    master: Option<MasterKey>,
+    options: OpenOptions,
+) -> Result<SharedStore> {
+    if options.migrate {
+        migrate(url).await?;
+    }
+    Ok(match kind(url)? {
+        Kind::Postgres => {
+            Arc::new(postgres::PostgresStore::open(url, master, &options).await?) as SharedStore
+        }
+        Kind::Sqlite(_) => return Err(Error::BadUrl(url.to_owned())),
+    })
+}
+
+/// Brings the schema up to date. Safe when many start at once; a newer schema than this release knows stays as it is.
+///
+/// # Errors
+/// Says which step failed, and what the database said.
+pub async fn migrate(url: &str) -> Result<()> {
+    match kind(url)? {
+        Kind::Postgres => postgres::migrate(&postgres::options(url)?).await,
+        Kind::Sqlite(file) => {
+            let _ = file;
+            Ok(())
+        }
+    }
+}
+
+/// The id of the master key that a migrated database was sealed under; none while it holds nothing sealed. Who finds none
+/// may make a key.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn master_key_id(url: &str) -> Result<Option<String>> {
+    match kind(url)? {
+        Kind::Postgres => postgres::master_key_id(url).await,
+        Kind::Sqlite(file) => {
+            let _ = file;
+            Ok(None)
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! PostgreSQL: many replicas, one database. A file per noun; this one opens the store and says what all of them share.
+
+mod account;
+mod add;
+mod admit;
+mod certificate;
+mod challenge;
+mod claim;
+mod commit;
+mod domain;
+mod edge;
+mod event;
+mod key;
+mod maintenance;
+mod migration;
+mod order;
+mod patch;
+mod removal;
+mod restore;
+mod token;
+mod wake;
+mod work;
+
+use std::{str::FromStr as _, time::Duration};
+
+use holdfast_model::{State, Timestamp};
+use sqlx::{Postgres, postgres::PgConnectOptions};
+use time::OffsetDateTime;
+use tokio::sync::OnceCell;
+
+pub(crate) use self::migration::migrate;
+use self::wake::Herald;
+use crate::{
+    Error, MasterKey, OpenOptions, Result, Secret,
+    keyring::Keyring,
+    pool::{Pool, Statement},
+};
+
+/// How often a transaction that lost a deadlock, or met a row that came and went, is tried anew.
+const TRIES: u32 = 5;
+
+/// The store on PostgreSQL.
+pub(crate) struct PostgresStore {
+    pool: Pool<Postgres>,
+    keyring: Keyring,
+    herald: Herald,
+    cluster_secret: OnceCell<Secret>,
+}
+
+/// How the database is reached.
+pub(crate) fn options(url: &str) -> Result<PgConnectOptions> {
+    let options =
+        PgConnectOptions::from_str(url).map_err(|_| Error::BadUrl(without_password(url)))?;
+    Ok(options.application_name("holdfast").statement_cache_capacity(256))
+}
+
+/// What a request may cost before the server itself ends it: one that was given up on must not act later.
+fn bounded(options: PgConnectOptions) -> PgConnectOptions {
+    options.options([
+        ("statement_timeout", "15s"),
+        ("lock_timeout", "10s"),
+        ("idle_in_transaction_session_timeout", "15s"),
+        ("synchronous_commit", "on"),
+    ])
+}
+
+fn without_password(url: &str) -> String {
+    match (url.split_once("://"), url.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, place))) => format!("{scheme}://…@{place}"),
+        _ => url.to_owned(),
+    }
+}
+
+/// Under which master key the database was sealed.
+pub(crate) async fn master_key_id(url: &str) -> Result<Option<String>> {
+    let pool = Pool::new(bounded(options(url)?), 1, "BEGIN");
+    key::master_key_id(&pool).await
+}
+
+impl PostgresStore {
+    pub(crate) async fn open(
+        url: &str,
+        master: Option<MasterKey>,
+        settings: &OpenOptions,
+    ) -> Result<Self> {
+        let options = options(url)?;
+        let pool = Pool::new(bounded(options.clone()), settings.connections, "BEGIN");
+        let store = Self {
+            pool,
+            keyring: Keyring::new(master),
+            herald: Herald::start(options),
+            cluster_secret: OnceCell::new(),
+        };
+        store.reckon_with_restored_clock().await?;
+        store.take_master_key().await?;
+        Ok(store)
+    }
+}
+
+fn sql(text: &'static str) -> Statement<Postgres> {
+    sqlx::query(text)
+}
+
+fn time(at: Timestamp) -> OffsetDateTime {
+    OffsetDateTime::from(at)
+}
+
+fn maybe_time(at: Option<Timestamp>) -> Option<OffsetDateTime> {
+    at.map(OffsetDateTime::from)
+}
+
+fn micros(span: Duration) -> i64 {
+    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// The states this release knows; rows in others are left alone.
+fn known_states() -> Vec<&'static str> {
+    State::ALL.iter().map(|state| state.as_str()).collect()
+}
+
+fn has_code(error: &Error, codes: &[&str]) -> bool {
+    let Error::Database { source, .. } = error else { return false };
+    let code = source.as_database_error().and_then(|error| error.code());
+    code.is_some_and(|code| codes.contains(&code.as_ref()))
+}
+
+/// Did transactions only get in each other's way, so that the same again is right?
+fn is_collision(error: &Error) -> bool {
+    // Deadlock, serialization, and a unique row that another one wrote between our look and our write.
+    has_code(error, &["40P01", "40001", "23505"])
+}

@@ -1,0 +1,153 @@
+//! The queue for orders. The account's row is locked for one short transaction, in which pause, budget and open orders
+//! are seen as they are; so the limits hold over all replicas.
+
+use std::time::Duration;
+
+use holdfast_model::Timestamp;
+use sqlx::Postgres;
+
+use super::{PostgresStore, known_states, micros, sql, work::take_claim};
+use crate::{
+    AccountId, Admission, Claimant, Claimed, Error, OrderLimits, Result,
+    budget::Budget,
+    pool::Transaction,
+    row::{Fields as _, budget, claimed, domain_columns},
+};
+
+/// In the queue, and in nobody's hands.
+macro_rules! queued {
+    () => {
+        "queued_at IS NOT NULL AND order_id IS NULL AND removing_since IS NULL
+         AND (claimed_until IS NULL OR claimed_until <= statement_timestamp())"
+    };
+}
+
+const WAITING: &str = concat!(
+    "SELECT clock_timestamp() AS now, EXISTS (SELECT 1 FROM domain WHERE ",
+    queued!(),
+    ") AS waiting"
+);
+
+const LOCK: &str = "
+    SELECT paused_until, budget_at, clock_timestamp() AS now FROM acme_account WHERE id = $1 FOR UPDATE";
+
+/// Orders in flight: those of domains parked in a failure are open, but nobody works on them, and they must not hold up others.
+const IN_FLIGHT: &str = "
+    SELECT count(*) AS n FROM acme_order o JOIN domain d ON d.id = o.domain_id
+    WHERE o.account_id = $1 AND o.ended_at IS NULL
+      AND d.state NOT IN ('AcmeChallengeFailed', 'CertificateDownloadFailed')";
+
+const TAKE: &str = concat!(
+    "WITH picked AS (
+        SELECT id, gen_random_uuid() AS order_id FROM domain WHERE ",
+    queued!(),
+    "     AND state = ANY ($6)
+        ORDER BY (certificate_id IS NULL), queued_at, id LIMIT $4 FOR UPDATE SKIP LOCKED),
+    claimed AS (UPDATE domain d SET ",
+    take_claim!(),
+    ", order_id = picked.order_id FROM picked WHERE d.id = picked.id RETURNING d.*),
+    ordered AS (
+        INSERT INTO acme_order (id, domain_id, account_id, cost, created_at)
+        SELECT order_id, id, $5, $7, clock_timestamp() FROM claimed),
+    spent AS (UPDATE acme_account SET budget_at = $8 + (SELECT count(*) FROM claimed) * $7 * interval '1 microsecond'
+        WHERE id = $5)
+    SELECT ",
+    domain_columns!(),
+    " FROM claimed d LEFT JOIN certificate c ON c.id = d.certificate_id ORDER BY (d.certificate_id IS NULL), d.queued_at, d.id"
+);
+
+/// What the account allows.
+struct Room {
+    now: Timestamp,
+    paused_until: Option<Timestamp>,
+    budget: Budget,
+    in_flight: u32,
+}
+
+impl PostgresStore {
+    pub(super) async fn admit_queued(
+        &self,
+        who: &Claimant,
+        account: AccountId,
+        limits: OrderLimits,
+        limit: u32,
+        hold: Duration,
+    ) -> Result<Admission> {
+        let row = self.pool.one("look at the queue", sql(WAITING)).await?;
+        let now = row.at("now")?;
+        if limit == 0 || !row.flag("waiting")? {
+            return Ok(Admission { now, work: Vec::new(), ask_again_at: None });
+        }
+        let mut transaction = self.pool.begin("admit orders").await?;
+        let room = room(&mut transaction, account, limits).await?;
+        let allowed = room.allowed(limits).min(limit);
+        let work = match allowed {
+            0 => Vec::new(),
+            _ => take(&mut transaction, who, account, &room, allowed, hold).await?,
+        };
+        transaction.commit().await?;
+        let ask_again_at = room.ask_again_at(&work, allowed);
+        Ok(Admission { now: room.now, work, ask_again_at })
+    }
+}
+
+async fn room(
+    transaction: &mut Transaction<'_, Postgres>,
+    account: AccountId,
+    limits: OrderLimits,
+) -> Result<Room> {
+    let row =
+        transaction.row(sql(LOCK).bind(account.0)).await?.ok_or(Error::NotFound("account"))?;
+    // A statement of its own: only now, with the lock held, are all earlier admissions seen.
+    let in_flight = transaction.one(sql(IN_FLIGHT).bind(account.0)).await?.count("n")?;
+    let now = row.at("now")?;
+    Ok(Room {
+        now,
+        paused_until: row.maybe_at("paused_until")?.filter(|until| *until > now),
+        budget: budget(&row, limits)?,
+        in_flight,
+    })
+}
+
+impl Room {
+    fn allowed(&self, limits: OrderLimits) -> u32 {
+        if self.paused_until.is_some() {
+            return 0;
+        }
+        self.budget.available(self.now).min(limits.in_flight.saturating_sub(self.in_flight))
+    }
+
+    /// When the clock alone opens the queue again, if it does.
+    fn ask_again_at(&self, work: &[Claimed], allowed: u32) -> Option<Timestamp> {
+        if self.paused_until.is_some() {
+            return self.paused_until;
+        }
+        let taken = u32::try_from(work.len()).unwrap_or(u32::MAX);
+        if taken < allowed {
+            // The queue is empty.
+            return None;
+        }
+        self.budget.taken(self.now, taken).next_at(self.now)
+    }
+}
+
+async fn take(
+    transaction: &mut Transaction<'_, Postgres>,
+    who: &Claimant,
+    account: AccountId,
+    room: &Room,
+    allowed: u32,
+    hold: Duration,
+) -> Result<Vec<Claimed>> {
+    let base = room.budget.taken(room.now, 0).full_at().unwrap_or(room.now);
+    let statement = sql(TAKE)
+        .bind(&*who.instance)
+        .bind(who.incarnation)
+        .bind(micros(hold))
+        .bind(i64::from(allowed))
+        .bind(account.0)
+        .bind(known_states())
+        .bind(micros(room.budget.cost()))
+        .bind(super::time(base));
+    transaction.rows(statement).await?.iter().map(claimed).collect()
+}

@@ -1,0 +1,262 @@
+//! Committing a step: the domain's row by compare-and-swap, its history and what the step produced, in one statement. Three
+//! statements serve all steps: those that touch no order, those that do, and those that deploy.
+
+use holdfast_model::{Note, State};
+use sqlx::Postgres;
+use uuid::Uuid;
+
+use super::{PostgresStore, maybe_time, sql, time};
+use crate::{
+    Claimed, Commit, Error, NewCertificate, Result, Topic,
+    pool::Statement,
+    row::{claimed, domain_columns},
+    seal::{Place, Sealed},
+};
+
+/// The row moves if it is still ours, and its history with it. People's requests are answered only if the worker saw them.
+macro_rules! moved {
+    () => {
+        "WITH moved AS (
+            UPDATE domain SET state = $4, attempt = $5, entered_at = $6, next_attempt_at = $7, queued_at = $8, failures = $9,
+                failing_since = $10, error_code = $11, error_detail = $12,
+                wanted = CASE WHEN $13 AND wanted_seen THEN NULL ELSE wanted END, wanted_seen = true,
+                order_id = CASE WHEN $14 THEN NULL ELSE order_id END, certificate_id = coalesce($15, certificate_id),
+                due_at = CASE WHEN $16 THEN claimed_until
+                    WHEN removing_since IS NOT NULL OR (wanted IS NOT NULL AND NOT ($13 AND wanted_seen))
+                         OR (nudged AND state = $4) THEN clock_timestamp()
+                    ELSE $7 END,
+                claimed_by = CASE WHEN $16 THEN claimed_by END, incarnation = CASE WHEN $16 THEN incarnation END,
+                claimed_until = CASE WHEN $16 THEN claimed_until END,
+                nudged = false, lapses = 0, unseen = 0, version = version + 1, updated_at = clock_timestamp()
+            WHERE id = $1 AND claim_epoch = $2 AND version - unseen = $3 AND claimed_until > clock_timestamp()
+            RETURNING *),
+        told AS (
+            INSERT INTO event (at, instance, actor, kind, domain_id, subject, from_state, to_state, duration_ms, attempt,
+                               error_code, detail)
+            SELECT moved.updated_at, $17, $18, 'transition', moved.id, moved.name, h.from_state, h.to_state, h.lasted, h.attempt,
+                   h.code, h.detail
+            FROM moved, unnest($19::text[], $20::text[], $21::bigint[], $22::bigint[], $23::text[], $24::text[])
+                WITH ORDINALITY AS h (from_state, to_state, lasted, attempt, code, detail, n)
+            ORDER BY h.n)"
+    };
+}
+
+/// The open order goes on, or ends: its challenges and its key go with it, and its share of the budget comes back if the CA
+/// never made it.
+macro_rules! ordered {
+    () => {
+        ", ordered AS (
+            UPDATE acme_order o SET url = coalesce($25, o.url), csr = coalesce($26, o.csr),
+                ended_at = CASE WHEN $14 THEN moved.updated_at END
+            FROM moved WHERE o.domain_id = moved.id AND o.ended_at IS NULL
+            RETURNING o.id, o.account_id, o.url, o.cost, o.ended_at),
+        dropped AS (DELETE FROM challenge USING ordered o WHERE challenge.order_id = o.id AND o.ended_at IS NOT NULL),
+        shredded AS (DELETE FROM sealed USING ordered o WHERE sealed.owner = 'order' AND sealed.id = o.id AND o.ended_at IS NOT NULL),
+        returned AS (UPDATE acme_account a SET budget_at = a.budget_at - o.cost * interval '1 microsecond'
+            FROM ordered o WHERE a.id = o.account_id AND o.ended_at IS NOT NULL AND o.url IS NULL),
+        journaled AS (
+            INSERT INTO sealed (owner, id, sealing_key, value)
+            SELECT 'order', o.id, $27, $28 FROM ordered o WHERE o.ended_at IS NULL AND $28 IS NOT NULL
+            ON CONFLICT (owner, id) DO UPDATE SET sealing_key = EXCLUDED.sealing_key, value = EXCLUDED.value),
+        answered AS (
+            INSERT INTO challenge (token, order_id, name, kind, key_authorization, url, authorization_url, created_at)
+            SELECT $29, o.id, moved.name, $30, $31, $32, $33, moved.updated_at
+            FROM moved, ordered o WHERE o.ended_at IS NULL AND $29 IS NOT NULL
+            ON CONFLICT (token) DO UPDATE SET order_id = EXCLUDED.order_id, name = EXCLUDED.name, kind = EXCLUDED.kind,
+                key_authorization = EXCLUDED.key_authorization, url = EXCLUDED.url,
+                authorization_url = EXCLUDED.authorization_url, created_at = EXCLUDED.created_at)"
+    };
+}
+
+/// The certificate is kept, and deployed with a number that is ours alone until the commit.
+macro_rules! deployed {
+    () => {
+        ", issued AS (
+            INSERT INTO certificate (id, domain_id, chain_pem, serial, sha256, not_before, not_after, issuer, directory, created_at)
+            SELECT $15, moved.id, $34, $35, $36, $37, $38, $39, $40, moved.updated_at FROM moved WHERE $15 IS NOT NULL),
+        superseded AS (
+            UPDATE certificate c SET superseded_at = moved.updated_at FROM moved
+            WHERE c.domain_id = moved.id AND c.superseded_at IS NULL AND c.id <> moved.certificate_id),
+        locked AS (
+            INSERT INTO sealed (owner, id, sealing_key, value)
+            SELECT 'certificate', $15, $41, $42 FROM moved WHERE $15 IS NOT NULL),
+        bumped AS (
+            UPDATE revision SET number = number + 1 FROM moved WHERE moved.certificate_id IS NOT NULL RETURNING number),
+        deployed AS (
+            INSERT INTO deployment (name, edge_group, domain_id, certificate_id, revision, updated_at)
+            SELECT moved.name, moved.edge_group, moved.id, moved.certificate_id, bumped.number, clock_timestamp() FROM moved, bumped
+            ON CONFLICT (name, edge_group) DO UPDATE SET domain_id = EXCLUDED.domain_id,
+                certificate_id = EXCLUDED.certificate_id, revision = EXCLUDED.revision, updated_at = EXCLUDED.updated_at)"
+    };
+}
+
+macro_rules! result {
+    () => {
+        concat!(
+            " SELECT ",
+            domain_columns!(),
+            " FROM moved d LEFT JOIN certificate c ON c.id = d.certificate_id"
+        )
+    };
+}
+
+const STEP: &str = concat!(moved!(), result!());
+const ORDER: &str = concat!(moved!(), ordered!(), result!());
+const DEPLOY: &str = concat!(moved!(), ordered!(), deployed!(), result!());
+
+/// A certificate that comes with the step, ready to be written.
+struct Issued<'a> {
+    id: Uuid,
+    certificate: &'a NewCertificate,
+    key: Sealed,
+}
+
+impl PostgresStore {
+    pub(super) async fn commit_step(&self, claimed: &Claimed, commit: &Commit) -> Result<Claimed> {
+        let mut tries = 0;
+        loop {
+            match self.try_commit(claimed, commit).await {
+                Err(error) => self.again(error, &mut tries).await?,
+                done => return done,
+            }
+        }
+    }
+
+    async fn try_commit(&self, before: &Claimed, commit: &Commit) -> Result<Claimed> {
+        let ends = commit.order_ends(before);
+        let issued = self.seal_certificate(commit)?;
+        let deploys = issued.is_some() || commit.products.deploy;
+        let text = match commit.touches_order(before) {
+            _ if deploys => DEPLOY,
+            true => ORDER,
+            false => STEP,
+        };
+        let mut statement = moved(text, before, commit, ends, issued.as_ref());
+        if text != STEP {
+            statement = self.ordered(statement, before, commit)?;
+        }
+        if text == DEPLOY {
+            statement = deployed(statement, issued.as_ref());
+        }
+        let row = self.pool.row("commit a step", statement).await?.ok_or(Error::ClaimLost)?;
+        let mut after = claimed(&row)?;
+        if let Some(issued) = issued {
+            // Written by this very statement, which does not see its own rows.
+            after.domain.certificate = Some(issued.certificate.summary.clone());
+        }
+        self.tell_of(commit, &after, ends, deploys);
+        Ok(after)
+    }
+
+    fn seal_certificate<'a>(&self, commit: &'a Commit) -> Result<Option<Issued<'a>>> {
+        let Some(certificate) = &commit.products.certificate else { return Ok(None) };
+        let id = Uuid::now_v7();
+        let key = self.keyring.seal(Place::certificate(id), &certificate.key)?;
+        Ok(Some(Issued { id, certificate, key }))
+    }
+
+    fn ordered(
+        &self,
+        statement: Statement<Postgres>,
+        before: &Claimed,
+        commit: &Commit,
+    ) -> Result<Statement<Postgres>> {
+        let products = &commit.products;
+        let (key, csr) = match (&products.key_and_csr, before.order) {
+            (Some((key, csr)), Some(order)) => {
+                (Some(self.keyring.seal(Place::order(order.0), key)?), Some(csr.as_slice()))
+            }
+            (Some(_), None) => return Err(Error::NotFound("order")),
+            (None, _) => (None, None),
+        };
+        let challenge = products.challenge.as_ref();
+        Ok(statement
+            .bind(products.order_url.as_deref())
+            .bind(csr)
+            .bind(key.as_ref().map(|key| key.key))
+            .bind(key.map(|key| key.value))
+            .bind(challenge.map(|challenge| challenge.token.as_str()))
+            .bind(challenge.map(|challenge| challenge.kind.as_str()))
+            .bind(challenge.map(|challenge| challenge.key_authorization.as_str()))
+            .bind(challenge.map(|challenge| challenge.url.as_str()))
+            .bind(challenge.map(|challenge| challenge.authorization_url.as_str())))
+    }
+
+    fn tell_of(&self, commit: &Commit, after: &Claimed, ends: bool, deploys: bool) {
+        let mut topics = Vec::with_capacity(3);
+        if !commit.transition.hops.is_empty() {
+            topics.push(Topic::Events);
+        }
+        if deploys {
+            topics.push(Topic::Deployments);
+        }
+        let domain = &after.domain;
+        let left_over = domain.wanted.is_some() || domain.removing_since.is_some();
+        let queued = domain.queued_at.is_some() && !domain.order_open;
+        let parked = domain.order_open && domain.state.is_phase_failure();
+        if ends || queued || left_over || parked {
+            topics.push(Topic::Work);
+        }
+        self.herald.tell(&topics);
+    }
+}
+
+fn moved(
+    text: &'static str,
+    before: &Claimed,
+    commit: &Commit,
+    ends: bool,
+    issued: Option<&Issued<'_>>,
+) -> Statement<Postgres> {
+    let transition = &commit.transition;
+    let statement = sql(text)
+        .bind(before.domain.id.0)
+        .bind(before.epoch)
+        .bind(before.domain.version)
+        .bind(transition.state.as_str())
+        .bind(i64::from(transition.attempt))
+        .bind(time(transition.entered_at))
+        .bind(maybe_time(transition.next_attempt_at))
+        .bind(maybe_time(transition.queued_at))
+        .bind(i64::from(transition.failures))
+        .bind(maybe_time(transition.failing_since))
+        .bind(transition.last_error.as_ref().map(|note| note.code.as_ref()))
+        .bind(transition.last_error.as_ref().map(|note| note.detail.as_str()))
+        .bind(commit.answers_request)
+        .bind(ends)
+        .bind(issued.map(|issued| issued.id))
+        .bind(commit.keeps_claim(before))
+        .bind(&*commit.actor.instance)
+        .bind(&*commit.actor.name);
+    history(statement, commit)
+}
+
+fn history(statement: Statement<Postgres>, commit: &Commit) -> Statement<Postgres> {
+    let hops = &commit.transition.hops;
+    let state = |state: State| state.as_str();
+    let note = |part: fn(&Note) -> &str| -> Vec<Option<String>> {
+        hops.iter().map(|hop| hop.error.as_ref().map(|note| part(note).to_owned())).collect()
+    };
+    let lasted = |millis: u128| i64::try_from(millis).unwrap_or(i64::MAX);
+    statement
+        .bind(hops.iter().map(|hop| state(hop.from)).collect::<Vec<_>>())
+        .bind(hops.iter().map(|hop| state(hop.to)).collect::<Vec<_>>())
+        .bind(hops.iter().map(|hop| lasted(hop.lasted.as_millis())).collect::<Vec<_>>())
+        .bind(hops.iter().map(|hop| i64::from(hop.attempt)).collect::<Vec<_>>())
+        .bind(note(|note| &note.code))
+        .bind(note(|note| &note.detail))
+}
+
+fn deployed(statement: Statement<Postgres>, issued: Option<&Issued<'_>>) -> Statement<Postgres> {
+    let summary = issued.map(|issued| &issued.certificate.summary);
+    statement
+        .bind(issued.map(|issued| issued.certificate.chain_pem.as_str()))
+        .bind(summary.map(|summary| summary.serial.as_str()))
+        .bind(summary.map(|summary| summary.sha256.as_str()))
+        .bind(summary.map(|summary| time(summary.not_before)))
+        .bind(summary.map(|summary| time(summary.not_after)))
+        .bind(summary.map(|summary| summary.issuer.as_str()))
+        .bind(summary.map(|summary| summary.directory.as_str()))
+        .bind(issued.map(|issued| issued.key.key))
+        .bind(issued.map(|issued| issued.key.value.clone()))
+}

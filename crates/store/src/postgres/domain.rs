@@ -1,0 +1,212 @@
+//! Domains, as people see them.
+
+use async_trait::async_trait;
+use holdfast_gateway::point::{Point, around};
+use holdfast_model::{Domain, DomainId, Hostname, State, Wanted};
+use sqlx::Postgres;
+
+use super::{PostgresStore, sql};
+use crate::{
+    Actor, Added, DomainFilter, DomainPatch, Domains, Error, NewDomain, Page, Paged, Result, Topic,
+    page::{name_after, paged, prefix_range},
+    pool::Statement,
+    row::{Fields as _, domain, domain_columns, known_domain},
+};
+
+macro_rules! select_domain {
+    ($where:literal) => {
+        concat!(
+            "SELECT ",
+            domain_columns!(),
+            " FROM domain d LEFT JOIN certificate c ON c.id = d.certificate_id WHERE ",
+            $where
+        )
+    };
+}
+pub(super) use select_domain;
+
+const BY_ID: &str = select_domain!("d.id = $1");
+const BY_NAME: &str = select_domain!("d.name = $1 AND d.removed_at IS NULL");
+
+// One statement per filter: with the choice inside, no index would serve all of them.
+const LIST: &str =
+    select_domain!("d.removed_at IS NULL AND d.name > $1 AND d.name < $2 ORDER BY d.name LIMIT $3");
+const LIST_STATE: &str = select_domain!(
+    "d.removed_at IS NULL AND d.name > $1 AND d.name < $2 AND d.state = $4 ORDER BY d.name LIMIT $3"
+);
+const LIST_TENANT: &str = select_domain!(
+    "d.removed_at IS NULL AND d.name > $1 AND d.name < $2 AND d.tenant = $4 ORDER BY d.name LIMIT $3"
+);
+const LIST_BOTH: &str = select_domain!(
+    "d.removed_at IS NULL AND d.name > $1 AND d.name < $2 AND d.tenant = $4 AND d.state = $5 ORDER BY d.name LIMIT $3"
+);
+
+/// Who holds the row is left in peace: the commit, or the end of the claim, sees what was asked for.
+macro_rules! due_unless_claimed {
+    () => {
+        "due_at = CASE WHEN claimed_until > clock_timestamp() THEN due_at ELSE clock_timestamp() END"
+    };
+}
+pub(super) use due_unless_claimed;
+
+const WANT: &str = concat!(
+    "WITH asked AS (UPDATE domain SET wanted = $2, wanted_seen = false, ",
+    due_unless_claimed!(),
+    " WHERE id = $1 AND removed_at IS NULL RETURNING name)
+    INSERT INTO event (at, instance, actor, kind, subject, detail)
+    SELECT clock_timestamp(), $3, $4, 'domain-wanted', name, $2 FROM asked RETURNING id"
+);
+
+const REMOVE: &str = concat!(
+    "WITH asked AS (UPDATE domain SET removing_since = clock_timestamp(), revoke = $2, ",
+    due_unless_claimed!(),
+    " WHERE id = $1 AND removed_at IS NULL AND removing_since IS NULL RETURNING name),
+    told AS (INSERT INTO event (at, instance, actor, kind, subject)
+        SELECT clock_timestamp(), $3, $4, 'domain-removing', name FROM asked),
+    again AS (UPDATE domain SET revoke = true
+        WHERE id = $1 AND $2 AND removed_at IS NULL AND removing_since IS NOT NULL)
+    SELECT id FROM domain WHERE id = $1"
+);
+
+const COUNTS: &str = "
+    SELECT state, sum(n)::bigint AS n FROM (
+        SELECT state, count AS n FROM state_count
+        UNION ALL
+        SELECT delta.state, delta.n FROM event_log l
+            JOIN event e ON (e.xid, e.id) > (l.folded_xid, l.folded_id) AND e.kind = 'transition'
+            CROSS JOIN LATERAL (VALUES (e.to_state, 1), (e.from_state, -1)) delta (state, n)
+    ) counted WHERE state IS NOT NULL GROUP BY state HAVING sum(n) > 0";
+
+const PLACE: &str = "
+    SELECT count(*) AS place FROM domain q
+    JOIN domain d ON d.id = $1 AND d.queued_at IS NOT NULL AND d.order_id IS NULL AND d.removing_since IS NULL
+    WHERE q.queued_at IS NOT NULL AND q.order_id IS NULL AND q.removing_since IS NULL
+      AND ((q.certificate_id IS NULL), q.queued_at, q.id) <= ((d.certificate_id IS NULL), d.queued_at, d.id)";
+
+const WANT_MOVED: &str = concat!(
+    "WITH old AS (
+        SELECT d.id FROM certificate c JOIN domain d ON d.id = c.domain_id AND d.certificate_id = c.id
+        WHERE c.directory = $1 AND c.superseded_at IS NULL
+          AND d.state = 'Active' AND d.wanted IS NULL AND d.removing_since IS NULL AND d.removed_at IS NULL
+        ORDER BY c.not_after LIMIT $2 FOR UPDATE OF d SKIP LOCKED),
+    asked AS (UPDATE domain d SET wanted = 'renew', wanted_seen = false, ",
+    due_unless_claimed!(),
+    " FROM old WHERE d.id = old.id RETURNING name)
+    INSERT INTO event (at, instance, actor, kind, subject, detail)
+    SELECT clock_timestamp(), $3, $4, 'domain-wanted', name, 'renew' FROM asked RETURNING id"
+);
+
+#[async_trait]
+impl Domains for PostgresStore {
+    async fn add(&self, new: &NewDomain) -> Result<Added> {
+        around(Point::STORE_ADD_DOMAIN, self.add_one(new)).await
+    }
+
+    async fn add_many(&self, new: &[NewDomain]) -> Result<Vec<Result<Added>>> {
+        around(Point::STORE_ADD_DOMAIN, self.add_all(new)).await
+    }
+
+    async fn would_add(&self, new: &NewDomain) -> Result<()> {
+        self.judge_add(new).await
+    }
+
+    async fn domain(&self, id: DomainId) -> Result<Option<Domain>> {
+        let row = self.pool.row("read a domain", sql(BY_ID).bind(id.0)).await?;
+        row.as_ref().map(domain).transpose()
+    }
+
+    async fn domain_named(&self, name: &Hostname) -> Result<Option<Domain>> {
+        let row = self.pool.row("read a domain", sql(BY_NAME).bind(name.as_str())).await?;
+        row.as_ref().map(domain).transpose()
+    }
+
+    async fn domains(&self, filter: &DomainFilter, page: &Page) -> Result<Paged<Domain>> {
+        let Some((from, to)) = prefix_range(filter.prefix.as_deref()) else {
+            return Ok(Paged { items: Vec::new(), next: None });
+        };
+        let from = name_after(page)?.map_or(from.clone(), |after| from.max(after));
+        let rows = self.pool.rows("list domains", list(filter, &from, &to, page)).await?;
+        paged(&rows, page, |row| Ok((known_domain(row)?, row.text("name")?)))
+    }
+
+    async fn patch(
+        &self,
+        id: DomainId,
+        expected: Option<i64>,
+        patch: &DomainPatch,
+        actor: &Actor,
+    ) -> Result<Domain> {
+        around(Point::STORE_WANT, self.patch_domain(id, expected, patch, actor)).await
+    }
+
+    async fn want(&self, id: DomainId, wanted: Wanted, actor: &Actor) -> Result<()> {
+        let statement =
+            sql(WANT).bind(id.0).bind(wanted.as_str()).bind(&*actor.instance).bind(&*actor.name);
+        around(Point::STORE_WANT, async {
+            let asked = self.pool.row("note a request", statement).await?;
+            asked.ok_or(Error::NotFound("domain"))
+        })
+        .await?;
+        self.herald.tell(&[Topic::Work, Topic::Events]);
+        Ok(())
+    }
+
+    async fn remove(&self, id: DomainId, revoke: bool, actor: &Actor) -> Result<()> {
+        let statement =
+            sql(REMOVE).bind(id.0).bind(revoke).bind(&*actor.instance).bind(&*actor.name);
+        let known = around(Point::STORE_WANT, self.pool.row("begin a removal", statement)).await?;
+        // Again is the same, also when it is long gone; only what never was is an error.
+        known.ok_or(Error::NotFound("domain"))?;
+        self.herald.tell(&[Topic::Work, Topic::Events]);
+        Ok(())
+    }
+
+    async fn counts(&self) -> Result<Vec<(State, u64)>> {
+        let rows = self.pool.rows("count domains", sql(COUNTS)).await?;
+        let mut counts = Vec::new();
+        for row in rows {
+            let (state, n) = (row.text("state")?.parse(), row.number("n")?);
+            if let (Ok(state), Ok(n)) = (state, u64::try_from(n)) {
+                counts.push((state, n));
+            }
+        }
+        counts.sort_by_key(|(state, _)| *state);
+        Ok(counts)
+    }
+
+    async fn queue_place(&self, id: DomainId) -> Result<Option<u64>> {
+        let row = self.pool.one("find a place in the queue", sql(PLACE).bind(id.0)).await?;
+        Ok(u64::try_from(row.number("place")?).ok().filter(|place| *place > 0))
+    }
+
+    async fn want_moved(&self, directory: &str, limit: u32, actor: &Actor) -> Result<u64> {
+        let statement = sql(WANT_MOVED)
+            .bind(directory)
+            .bind(i64::from(limit))
+            .bind(&*actor.instance)
+            .bind(&*actor.name);
+        let moved = self.pool.rows("ask for a move", statement);
+        let asked = around(Point::STORE_WANT, moved).await?.len();
+        if asked > 0 {
+            self.herald.tell(&[Topic::Work, Topic::Events]);
+        }
+        Ok(u64::try_from(asked).unwrap_or(u64::MAX))
+    }
+}
+
+fn list(filter: &DomainFilter, from: &str, to: &str, page: &Page) -> Statement<Postgres> {
+    let text = match (&filter.state, &filter.tenant) {
+        (None, None) => LIST,
+        (Some(_), None) => LIST_STATE,
+        (None, Some(_)) => LIST_TENANT,
+        (Some(_), Some(_)) => LIST_BOTH,
+    };
+    let mut statement = sql(text).bind(from).bind(to).bind(page.rows());
+    if let Some(tenant) = &filter.tenant {
+        statement = statement.bind(tenant.as_str());
+    }
+    if let Some(state) = filter.state {
+        statement = statement.bind(state.as_str());
+    }
+    statement
+}

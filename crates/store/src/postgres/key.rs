@@ -1,0 +1,227 @@
+//! Sealing keys: loaded, made, replaced.
+
+use async_trait::async_trait;
+use sqlx::Postgres;
+
+use super::{PostgresStore, TRIES, has_code, sql};
+use crate::{
+    Error, Keys, MasterKey, Result, Rotation, Secret,
+    key::random,
+    keyring::{WrappedKey, make, rewrap},
+    pool::{Pool, Statement, Transaction},
+    row::Fields as _,
+    seal::Place,
+};
+
+const MASTER_ID: &str = "master_key_id";
+const MASTER_CHECK: &str = "master_key_check";
+
+const SETTING: &str = "SELECT value FROM setting WHERE key = $1";
+const LOCK_SETTING: &str = "SELECT value FROM setting WHERE key = $1 FOR UPDATE";
+const FIRST_SETTING: &str =
+    "INSERT INTO setting (key, value) VALUES ($1, $2) ON CONFLICT (key) DO NOTHING";
+const SET: &str = "UPDATE setting SET value = $2 WHERE key = $1";
+const KEYS: &str = "SELECT id, wrapped, master_key FROM sealing_key";
+const FIRST_KEY: &str = "
+    INSERT INTO sealing_key (id, wrapped, master_key) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING";
+const NEWEST: &str = "SELECT coalesce(max(id), 0) AS id FROM sealing_key";
+const REWRAP: &str = "UPDATE sealing_key SET wrapped = $2, master_key = $3 WHERE id = $1";
+
+const OLDER: &str = "
+    SELECT owner, id, value FROM sealed WHERE sealing_key < $1 ORDER BY sealing_key LIMIT $2";
+const RESEAL: &str = "
+    UPDATE sealed SET sealing_key = $4, value = $5 WHERE owner = $1 AND id = $2 AND value = $3";
+const DROP_UNUSED: &str = "
+    DELETE FROM sealing_key k WHERE k.id < $1 AND NOT EXISTS (SELECT 1 FROM sealed s WHERE s.sealing_key = k.id)";
+const ANY_OLDER: &str = "SELECT EXISTS (SELECT 1 FROM sealed WHERE sealing_key < $1) AS older";
+
+const FIRST_SEALED: &str = "
+    INSERT INTO sealed (owner, id, sealing_key, value) VALUES ($1, $2, $3, $4) ON CONFLICT (owner, id) DO NOTHING";
+const READ_SEALED: &str = "SELECT value FROM sealed WHERE owner = $1 AND id = $2";
+
+#[async_trait]
+impl Keys for PostgresStore {
+    async fn new_data_key(&self) -> Result<()> {
+        let master = self.keyring.master()?;
+        let mut transaction = self.pool.begin("make a data key").await?;
+        ours(&mut transaction, &master).await?;
+        let newest = transaction.one(sql(NEWEST)).await?.number("id")?;
+        let key = make(&master, newest + 1)?;
+        transaction.execute(insert(&key)).await?;
+        transaction.commit().await?;
+        self.load_keys().await
+    }
+
+    async fn reseal(&self, limit: u32) -> Result<Rotation> {
+        self.load_keys().await?;
+        let newest = self.keyring.newest_id()?;
+        let older = sql(OLDER).bind(newest).bind(i64::from(limit));
+        let rows = self.pool.rows("find what is sealed under older keys", older).await?;
+        let mut resealed = 0;
+        for row in rows {
+            let (owner, id, value) = (row.text("owner")?, row.id("id")?, row.bytes("value")?);
+            // What a newer release seals it will seal anew itself.
+            let Some(place) = Place::read(&owner, id) else { continue };
+            resealed += self.reseal_one(place, &value).await?;
+        }
+        let complete = self.drop_unused(newest).await?;
+        Ok(Rotation { resealed, complete })
+    }
+
+    async fn rewrap(&self, new: &MasterKey) -> Result<()> {
+        let old = self.keyring.master()?;
+        let mut transaction = self.pool.begin("rewrap data keys").await?;
+        ours(&mut transaction, &old).await?;
+        for key in transaction.rows(sql(KEYS)).await?.iter().map(wrapped) {
+            let key = rewrap(&old, new, &key?)?;
+            let statement = sql(REWRAP).bind(key.id).bind(key.wrapped).bind(key.master);
+            transaction.execute(statement).await?;
+        }
+        transaction.execute(sql(SET).bind(MASTER_ID).bind(new.id())).await?;
+        transaction.execute(sql(SET).bind(MASTER_CHECK).bind(new.check_value())).await?;
+        transaction.commit().await?;
+        self.keyring.set_master(new.clone());
+        Ok(())
+    }
+
+    async fn cluster_secret(&self) -> Result<Secret> {
+        let made = self.cluster_secret.get_or_try_init(|| self.make_cluster_secret());
+        made.await.cloned()
+    }
+}
+
+/// Keeps others from changing the master key, and refuses if it is not the one we have.
+async fn ours(transaction: &mut Transaction<'_, Postgres>, master: &MasterKey) -> Result<()> {
+    let row = transaction.one(sql(LOCK_SETTING).bind(MASTER_ID)).await?;
+    let expected = row.text("value")?;
+    let given = master.id();
+    if expected == given { Ok(()) } else { Err(Error::WrongMasterKey { expected, given }) }
+}
+
+fn insert(key: &WrappedKey) -> Statement<Postgres> {
+    sql(FIRST_KEY).bind(key.id).bind(key.wrapped.as_slice()).bind(key.master.as_str())
+}
+
+fn wrapped(row: &sqlx::postgres::PgRow) -> Result<WrappedKey> {
+    Ok(WrappedKey {
+        id: row.number("id")?,
+        wrapped: row.bytes("wrapped")?,
+        master: row.text("master_key")?,
+    })
+}
+
+/// The id of the master key that the database was sealed under, if it ever was.
+pub(super) async fn master_key_id(pool: &Pool<Postgres>) -> Result<Option<String>> {
+    let row = pool.row("read the master key's id", sql(SETTING).bind(MASTER_ID)).await?;
+    row.map(|row| row.text("value")).transpose()
+}
+
+impl PostgresStore {
+    /// Compares the key given with the one the database knows; the first one ever given becomes that.
+    pub(super) async fn take_master_key(&self) -> Result<()> {
+        let Ok(master) = self.keyring.master() else {
+            return match master_key_id(&self.pool).await? {
+                Some(id) => Err(Error::MasterKeyMissing(id)),
+                None => Ok(()),
+            };
+        };
+        let given = master.id();
+        if master_key_id(&self.pool).await?.is_none() {
+            self.first_master_key(&master).await?;
+        }
+        let expected = master_key_id(&self.pool).await?.unwrap_or_default();
+        let check = sql(SETTING).bind(MASTER_CHECK);
+        let check = self.pool.one("check the master key", check).await?.text("value")?;
+        if expected != given || check != master.check_value() {
+            return Err(Error::WrongMasterKey { expected, given });
+        }
+        self.load_keys().await
+    }
+
+    async fn first_master_key(&self, master: &MasterKey) -> Result<()> {
+        let mut transaction = self.pool.begin("keep the master key's id").await?;
+        let id = sql(FIRST_SETTING).bind(MASTER_ID).bind(master.id());
+        // Of several that come at once, the first one's check value and data key belong to its id.
+        if transaction.execute(id).await?.rows_affected() > 0 {
+            let check = sql(FIRST_SETTING).bind(MASTER_CHECK).bind(master.check_value());
+            transaction.execute(check).await?;
+            transaction.execute(insert(&make(master, 1)?)).await?;
+        }
+        transaction.commit().await
+    }
+
+    pub(super) async fn load_keys(&self) -> Result<()> {
+        let rows = self.pool.rows("load data keys", sql(KEYS)).await?;
+        self.keyring.load(&rows.iter().map(wrapped).collect::<Result<Vec<_>>>()?)
+    }
+
+    /// Opens a value; a key not known yet is looked for, because another replica may have made it since.
+    pub(super) async fn unseal(&self, place: Place, value: &[u8]) -> Result<Secret> {
+        if let Some(secret) = self.keyring.open(place, value)? {
+            return Ok(secret);
+        }
+        self.load_keys().await?;
+        self.keyring.open(place, value)?.ok_or(Error::Unsealable(place.owner))
+    }
+
+    /// After an error: returns if the same again is right, because the data keys changed meanwhile. A value's key may be gone by the
+    /// time it is looked for (then the value was sealed anew), and a key that was to seal may be gone by the time of the commit.
+    pub(super) async fn again(&self, error: Error, tries: &mut u32) -> Result<()> {
+        let keys_changed = matches!(error, Error::Unsealable(_)) || has_code(&error, &["23503"]);
+        if !keys_changed || *tries >= TRIES {
+            return Err(error);
+        }
+        *tries += 1;
+        self.load_keys().await
+    }
+
+    async fn reseal_one(&self, place: Place, value: &[u8]) -> Result<u64> {
+        let secret = self.unseal(place, value).await?;
+        let sealed = self.keyring.seal(place, &secret)?;
+        let statement = sql(RESEAL)
+            .bind(place.owner)
+            .bind(place.id)
+            .bind(value)
+            .bind(sealed.key)
+            .bind(sealed.value);
+        Ok(self.pool.execute("seal anew", statement).await?.rows_affected())
+    }
+
+    /// Drops keys that nothing needs; says whether nothing is left under an older one.
+    async fn drop_unused(&self, newest: i64) -> Result<bool> {
+        let unused =
+            self.pool.execute("drop unused data keys", sql(DROP_UNUSED).bind(newest)).await;
+        match unused {
+            // Somebody is sealing under it at this moment.
+            Err(error) if has_code(&error, &["23503"]) => return Ok(false),
+            other => other?,
+        };
+        let older = sql(ANY_OLDER).bind(newest);
+        Ok(!self.pool.one("look for older keys", older).await?.flag("older")?)
+    }
+
+    async fn make_cluster_secret(&self) -> Result<Secret> {
+        let mut tries = 0;
+        loop {
+            match self.try_cluster_secret().await {
+                Err(error) => self.again(error, &mut tries).await?,
+                done => return done,
+            }
+        }
+    }
+
+    async fn try_cluster_secret(&self) -> Result<Secret> {
+        let place = Place::CLUSTER_SECRET;
+        let read = || sql(READ_SEALED).bind(place.owner).bind(place.id);
+        let mut row = self.pool.row("read the cluster's secret", read()).await?;
+        if row.is_none() {
+            let new = Secret::new(random::<32>()?.to_vec());
+            let sealed = self.keyring.seal(place, &new)?;
+            let first = sql(FIRST_SEALED).bind(place.owner).bind(place.id).bind(sealed.key);
+            self.pool.execute("make the cluster's secret", first.bind(sealed.value)).await?;
+            row = self.pool.row("read the cluster's secret", read()).await?;
+        }
+        let value = row.ok_or(Error::Unsealable(place.owner))?.bytes("value")?;
+        self.unseal(place, &value).await
+    }
+}

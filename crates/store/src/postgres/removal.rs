@@ -1,0 +1,103 @@
+//! Removal: the name stays taken until the teardown is complete, and every step can be repeated.
+
+use holdfast_model::Timestamp;
+
+use super::{PostgresStore, sql, time};
+use crate::{
+    Actor, Claimed, Error, Result, Topic,
+    row::{claimed, domain_columns},
+};
+
+/// Is it still ours?
+macro_rules! ours {
+    () => {
+        "id = $1 AND claim_epoch = $2 AND version - unseen = $3 AND claimed_until > clock_timestamp() AND removing_since IS NOT NULL"
+    };
+}
+
+const TEAR_DOWN: &str = concat!(
+    "WITH moved AS (
+        UPDATE domain SET order_id = NULL, queued_at = NULL, lapses = 0, unseen = 0, wanted_seen = true, nudged = false,
+            version = version + 1, updated_at = clock_timestamp()
+        WHERE ",
+    ours!(),
+    "   RETURNING *),
+    ended AS (
+        UPDATE acme_order o SET ended_at = moved.updated_at FROM moved
+        WHERE o.domain_id = moved.id AND o.ended_at IS NULL RETURNING o.id, o.account_id, o.url, o.cost),
+    dropped AS (DELETE FROM challenge USING ended WHERE challenge.order_id = ended.id),
+    shredded AS (DELETE FROM sealed USING ended WHERE sealed.owner = 'order' AND sealed.id = ended.id),
+    returned AS (UPDATE acme_account a SET budget_at = a.budget_at - o.cost * interval '1 microsecond'
+        FROM ended o WHERE a.id = o.account_id AND o.url IS NULL),
+    served AS (SELECT p.name, p.edge_group FROM deployment p JOIN moved ON p.domain_id = moved.id WHERE p.certificate_id IS NOT NULL),
+    bumped AS (UPDATE revision SET number = number + 1 WHERE EXISTS (SELECT 1 FROM served) RETURNING number),
+    withdrawn AS (
+        UPDATE deployment p SET certificate_id = NULL, revision = bumped.number, updated_at = clock_timestamp()
+        FROM served s, bumped WHERE p.name = s.name AND p.edge_group = s.edge_group)
+    SELECT ",
+    domain_columns!(),
+    " FROM moved d LEFT JOIN certificate c ON c.id = d.certificate_id"
+);
+
+const RELEASE: &str = concat!(
+    "WITH moved AS (
+        UPDATE domain SET removed_at = clock_timestamp(), due_at = NULL, next_attempt_at = NULL, queued_at = NULL, wanted = NULL,
+            claimed_by = NULL, incarnation = NULL, claimed_until = NULL, lapses = 0, unseen = 0,
+            version = version + 1, updated_at = clock_timestamp()
+        WHERE ",
+    ours!(),
+    "   RETURNING *),
+    released AS (UPDATE claim k SET released_at = moved.removed_at FROM moved
+        WHERE k.domain_id = moved.id AND k.released_at IS NULL),
+    superseded AS (UPDATE certificate c SET superseded_at = moved.removed_at FROM moved
+        WHERE c.domain_id = moved.id AND c.superseded_at IS NULL),
+    forgotten AS (DELETE FROM observation o USING moved WHERE o.domain_id = moved.id),
+    told AS (
+        INSERT INTO event (at, instance, actor, kind, domain_id, subject, from_state, duration_ms, attempt)
+        SELECT removed_at, $4, $5, 'transition', id, name, state,
+               greatest(0, extract(epoch FROM removed_at - entered_at) * 1000)::bigint, attempt FROM moved)
+    SELECT id FROM moved"
+);
+
+const LATER: &str = concat!(
+    "UPDATE domain SET claimed_by = NULL, incarnation = NULL, claimed_until = NULL, lapses = 0, unseen = 0,
+        due_at = CASE WHEN nudged THEN clock_timestamp() ELSE $4 END, next_attempt_at = $4, nudged = false,
+        version = version + 1, updated_at = clock_timestamp()
+    WHERE ",
+    ours!(),
+    " RETURNING id"
+);
+
+impl PostgresStore {
+    pub(super) async fn tear_down(&self, before: &Claimed) -> Result<Claimed> {
+        let statement =
+            sql(TEAR_DOWN).bind(before.domain.id.0).bind(before.epoch).bind(before.domain.version);
+        let row = self.pool.row("begin a teardown", statement).await?.ok_or(Error::ClaimLost)?;
+        self.herald.tell(&[Topic::Deployments, Topic::Work]);
+        claimed(&row)
+    }
+
+    pub(super) async fn release_domain(&self, before: &Claimed, actor: &Actor) -> Result<()> {
+        let statement = sql(RELEASE)
+            .bind(before.domain.id.0)
+            .bind(before.epoch)
+            .bind(before.domain.version)
+            .bind(&*actor.instance)
+            .bind(&*actor.name);
+        self.pool.row("finish a removal", statement).await?.ok_or(Error::ClaimLost)?;
+        self.herald.tell(&[Topic::Events]);
+        Ok(())
+    }
+
+    pub(super) async fn look_later(&self, before: &Claimed, until: Timestamp) -> Result<()> {
+        let statement = sql(LATER)
+            .bind(before.domain.id.0)
+            .bind(before.epoch)
+            .bind(before.domain.version)
+            .bind(time(until));
+        self.pool.row("postpone a removal", statement).await?.ok_or(Error::ClaimLost)?;
+        // It may have been nudged meanwhile, and then it is due now.
+        self.herald.tell(&[Topic::Work]);
+        Ok(())
+    }
+}

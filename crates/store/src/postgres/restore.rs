@@ -1,0 +1,77 @@
+//! After a restore: what other processes hold is of a future that is gone, and must not be taken for the past of this one.
+
+use sqlx::{AssertSqlSafe, Postgres};
+
+use super::{PostgresStore, sql};
+use crate::{Restored, Result, Topic, pool::Transaction, row::Fields as _};
+
+/// Does the log hold transactions that this server has not made yet?
+const AHEAD: &str = "
+    SELECT coalesce((SELECT max(xid) FROM event), 0) > (epoch << 48) + pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS ahead
+    FROM event_log";
+
+/// Nobody writes events between here and the commit.
+const LOCK_EVENTS: &str = "LOCK TABLE event IN ACCESS EXCLUSIVE MODE";
+const NEXT_EPOCH: &str = "UPDATE event_log SET epoch = epoch + 1, folded_xid = (epoch + 1) << 48, folded_id = 0 RETURNING epoch";
+const FORGET_COUNTS: &str = "DELETE FROM state_count";
+const COUNT: &str = "
+    INSERT INTO state_count (state, count) SELECT state, count(*) FROM domain WHERE removed_at IS NULL GROUP BY state";
+
+const EPOCH: &str = "UPDATE revision SET epoch = epoch + 1 RETURNING epoch";
+const VOID_CLAIMS: &str = "
+    UPDATE domain SET claimed_by = NULL, incarnation = NULL, claimed_until = NULL, claim_epoch = claim_epoch + 1,
+        due_at = CASE WHEN queued_at IS NOT NULL AND order_id IS NULL AND wanted IS NULL AND removing_since IS NULL
+                      THEN NULL ELSE clock_timestamp() END
+    WHERE claimed_until IS NOT NULL";
+const ORDERS_ANEW: &str = "
+    UPDATE domain SET due_at = clock_timestamp() WHERE order_id IS NOT NULL AND removed_at IS NULL";
+const DEPLOY_ANEW: &str = "
+    WITH numbered AS (SELECT name, edge_group, row_number() OVER (ORDER BY revision, name, edge_group) AS n FROM deployment),
+    again AS (UPDATE deployment p SET revision = r.number + numbered.n, updated_at = clock_timestamp()
+        FROM numbered, revision r WHERE p.name = numbered.name AND p.edge_group = numbered.edge_group RETURNING p.certificate_id),
+    bumped AS (UPDATE revision SET number = number + (SELECT count(*) FROM again))
+    SELECT count(certificate_id) AS n FROM again";
+const FORGET_SEEN: &str = "DELETE FROM observation";
+const DEPLOYING: &str = "
+    UPDATE domain SET nudged = true, due_at = clock_timestamp() WHERE state = 'CertificateDeploying' AND removed_at IS NULL";
+
+impl PostgresStore {
+    /// A dump that was loaded into another server brings events of transactions that this one has yet to count to: they would stay
+    /// unseen, and newer ones would sort before them. A new epoch of the log puts everything that comes behind.
+    pub(super) async fn reckon_with_restored_clock(&self) -> Result<()> {
+        if self.pool.one("look at the log's epoch", sql(AHEAD)).await?.flag("ahead")? {
+            let mut transaction = self.pool.begin("begin a new epoch of the log").await?;
+            next_log_epoch(&mut transaction).await?;
+            transaction.commit().await?;
+            tracing::warn!("this database was restored from a dump; run `holdfast restored`");
+        }
+        Ok(())
+    }
+
+    pub(super) async fn restore(&self) -> Result<Restored> {
+        let mut transaction = self.pool.begin("reckon with a restore").await?;
+        next_log_epoch(&mut transaction).await?;
+        transaction.execute(sql(VOID_CLAIMS)).await?;
+        let orders = transaction.execute(sql(ORDERS_ANEW)).await?.rows_affected();
+        let epoch = transaction.one(sql(EPOCH)).await?.number("epoch")?;
+        let deployments = transaction.one(sql(DEPLOY_ANEW)).await?.count("n")?;
+        transaction.execute(sql(FORGET_SEEN)).await?;
+        transaction.execute(sql(DEPLOYING)).await?;
+        transaction.commit().await?;
+        self.herald.tell(&[Topic::Work, Topic::Deployments, Topic::Events]);
+        Ok(Restored { epoch, orders, deployments: u64::from(deployments) })
+    }
+}
+
+async fn next_log_epoch(transaction: &mut Transaction<'_, Postgres>) -> Result<()> {
+    transaction.execute(sql(LOCK_EVENTS)).await?;
+    let epoch = transaction.one(sql(NEXT_EPOCH)).await?.number("epoch")?;
+    // A default takes no parameters; the number is ours.
+    let default = format!(
+        "ALTER TABLE event ALTER COLUMN xid SET DEFAULT ({epoch}::bigint << 48) + pg_current_xact_id()::text::bigint"
+    );
+    transaction.execute(sqlx::query(AssertSqlSafe(default))).await?;
+    transaction.execute(sql(FORGET_COUNTS)).await?;
+    transaction.execute(sql(COUNT)).await?;
+    Ok(())
+}

@@ -1,0 +1,188 @@
+//! Being told across replicas. NOTIFY takes a lock of the whole server at commit, so it never rides on a commit: one task tells
+//! others what happened lately, at most every few milliseconds. It is a hint; whoever listens also polls.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+    time::Duration,
+};
+
+use sqlx::{
+    ConnectOptions as _, Executor as _, PgConnection,
+    postgres::{PgConnectOptions, PgListener, PgPoolOptions},
+};
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+use uuid::Uuid;
+
+use super::PostgresStore;
+use crate::{Topic, Wake, bell::Bell};
+
+const CHANNEL: &str = "holdfast";
+/// Between two notifications of one replica.
+const PACE: Duration = Duration::from_millis(20);
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// A connection that has said nothing for so long is asked whether it still is one.
+const SILENCE: Duration = Duration::from_secs(30);
+
+const TOPICS: [(Topic, u8, char); 3] =
+    [(Topic::Work, 1, 'w'), (Topic::Deployments, 2, 'd'), (Topic::Events, 4, 'e')];
+
+/// Tells this process at once and the others soon.
+pub(super) struct Herald {
+    inner: Arc<Inner>,
+    tasks: [JoinHandle<()>; 2],
+}
+
+struct Inner {
+    bell: Bell,
+    /// This process, so that it does not wake itself twice.
+    name: String,
+    untold: AtomicU8,
+    more: Notify,
+}
+
+impl Drop for Herald {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl Herald {
+    pub(super) fn start(options: PgConnectOptions) -> Self {
+        let inner = Arc::new(Inner {
+            bell: Bell::new(),
+            name: Uuid::new_v4().simple().to_string(),
+            untold: AtomicU8::new(0),
+            more: Notify::new(),
+        });
+        let tell = tokio::spawn(tell_for_ever(inner.clone(), options.clone()));
+        let listen = tokio::spawn(listen_for_ever(inner.clone(), options));
+        Self { inner, tasks: [tell, listen] }
+    }
+
+    pub(super) fn tell(&self, topics: &[Topic]) {
+        for (topic, bit, _) in TOPICS {
+            if topics.contains(&topic) {
+                self.inner.bell.ring(topic);
+                self.inner.untold.fetch_or(bit, Ordering::AcqRel);
+            }
+        }
+        self.inner.more.notify_one();
+    }
+}
+
+impl Wake for PostgresStore {
+    fn wake(&self, topic: Topic) -> watch::Receiver<u64> {
+        self.herald.inner.bell.listen(topic)
+    }
+}
+
+/// Sends what is untold, on a connection of its own so that it never waits behind requests.
+async fn tell_for_ever(inner: Arc<Inner>, options: PgConnectOptions) {
+    let mut connection: Option<PgConnection> = None;
+    let mut pause = FIRST_PAUSE;
+    loop {
+        inner.more.notified().await;
+        let untold = inner.untold.swap(0, Ordering::AcqRel);
+        if untold == 0 {
+            continue;
+        }
+        match tell(&mut connection, &options, &inner.name, untold).await {
+            Ok(()) => {
+                pause = FIRST_PAUSE;
+                sleep(PACE).await;
+            }
+            Err(error) => {
+                tracing::debug!(%error, "other replicas were not told; they poll");
+                connection = None;
+                inner.untold.fetch_or(untold, Ordering::AcqRel);
+                inner.more.notify_one();
+                sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+    }
+}
+
+async fn tell(
+    connection: &mut Option<PgConnection>,
+    options: &PgConnectOptions,
+    name: &str,
+    untold: u8,
+) -> sqlx::Result<()> {
+    let letters: String = TOPICS
+        .iter()
+        .filter(|(_, bit, _)| untold & bit != 0)
+        .map(|(_, _, letter)| *letter)
+        .collect();
+    let connection = match connection {
+        Some(connection) => connection,
+        None => connection.insert(options.connect().await?),
+    };
+    let notify =
+        sqlx::query("SELECT pg_notify($1, $2)").bind(CHANNEL).bind(format!("{name} {letters}"));
+    timeout(SILENCE, connection.execute(notify)).await.map_err(|_| sqlx::Error::PoolTimedOut)??;
+    Ok(())
+}
+
+/// Listens, and after every loss of the connection wakes everybody: anything may have happened meanwhile.
+async fn listen_for_ever(inner: Arc<Inner>, options: PgConnectOptions) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        if let Err(error) = listen(&inner, &options, &mut pause).await {
+            tracing::debug!(%error, "not listening; polling goes on");
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+async fn listen(
+    inner: &Inner,
+    options: &PgConnectOptions,
+    pause: &mut Duration,
+) -> sqlx::Result<()> {
+    let pool = PgPoolOptions::new()
+        .max_connections(1)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .connect_with(options.clone())
+        .await?;
+    let mut listener = PgListener::connect_with(&pool).await?;
+    listener.eager_reconnect(false);
+    listener.listen(CHANNEL).await?;
+    *pause = FIRST_PAUSE;
+    for (topic, ..) in TOPICS {
+        inner.bell.ring(topic);
+    }
+    loop {
+        match timeout(SILENCE, listener.try_recv()).await {
+            Ok(Ok(Some(notification))) => hear(inner, notification.payload()),
+            Ok(Ok(None)) => return Ok(()),
+            Ok(Err(error)) => return Err(error),
+            Err(_) => {
+                let ask = timeout(SILENCE, listener.execute("SELECT 1"));
+                ask.await.map_err(|_| sqlx::Error::PoolTimedOut)??;
+            }
+        }
+    }
+}
+
+fn hear(inner: &Inner, payload: &str) {
+    let Some((name, letters)) = payload.split_once(' ') else { return };
+    if name == inner.name {
+        return;
+    }
+    for (topic, _, letter) in TOPICS {
+        if letters.contains(letter) {
+            inner.bell.ring(topic);
+        }
+    }
+}

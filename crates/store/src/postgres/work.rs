@@ -1,0 +1,164 @@
+//! Claiming due domains. One statement claims and reads; `due_at` is all it looks at.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use holdfast_gateway::point::{Point, around};
+use holdfast_model::{DomainId, Timestamp};
+use sqlx::{Postgres, postgres::PgRow};
+use uuid::Uuid;
+
+use super::{PostgresStore, known_states, micros, sql};
+use crate::{
+    AccountId, Actor, Admission, Claimant, Claimed, Commit, OrderLimits, Result, Topic, Work,
+    WorkBatch,
+    pool::Statement,
+    row::{Fields as _, claimed, domain_columns},
+};
+
+/// When a domain whose claim was not seen to its end is due: at the claim's end the first time, later each further time. A domain that
+/// kills its workers thus neither loops nor spends its attempts.
+macro_rules! lapse_delay {
+    () => {
+        "CASE WHEN lapses = 0 THEN interval '0' ELSE least(power(2, least(lapses, 20)), 600) * interval '1 second' END"
+    };
+}
+
+/// What a claim writes; `$1`, `$2`, `$3` are the replica, its incarnation and how long.
+macro_rules! take_claim {
+    () => {
+        "claimed_by = $1, incarnation = $2, claim_epoch = claim_epoch + 1, unseen = 0, wanted_seen = true, nudged = false,
+         claimed_until = clock_timestamp() + $3 * interval '1 microsecond',
+         lapses = d.lapses + CASE WHEN d.claimed_until IS NULL THEN 0 ELSE 1 END,
+         due_at = clock_timestamp() + $3 * interval '1 microsecond'
+            + CASE WHEN d.claimed_until IS NULL AND d.lapses = 0 THEN interval '0'
+                   ELSE least(power(2, least(d.lapses + CASE WHEN d.claimed_until IS NULL THEN 0 ELSE 1 END, 20)), 600)
+                        * interval '1 second' END"
+    };
+}
+pub(super) use take_claim;
+
+// A volatile function is no bound for an index; the statement's own start is.
+const CLAIM: &str = concat!(
+    "WITH due AS (
+        SELECT id FROM domain WHERE due_at <= statement_timestamp() AND state = ANY ($5)
+        ORDER BY due_at LIMIT $4 FOR UPDATE SKIP LOCKED),
+    claimed AS (UPDATE domain d SET ",
+    take_claim!(),
+    " FROM due WHERE d.id = due.id RETURNING d.*)
+    SELECT clock.now, clock.next, ",
+    domain_columns!(),
+    " FROM (SELECT clock_timestamp() AS now,
+                   (SELECT min(due_at) FROM domain WHERE due_at > statement_timestamp()) AS next) clock
+    LEFT JOIN claimed d ON true LEFT JOIN certificate c ON c.id = d.certificate_id"
+);
+
+// Rows are locked in one order by everyone who locks several, or two of them could wait for each other.
+const RENEW: &str = concat!(
+    "WITH held AS (
+        SELECT d.id FROM domain d JOIN unnest($1::uuid[], $2::bigint[]) AS h (id, epoch) ON h.id = d.id
+        WHERE d.claim_epoch = h.epoch AND d.incarnation = $3 AND d.claimed_until > clock_timestamp()
+        ORDER BY d.id FOR UPDATE OF d)
+    UPDATE domain d SET claimed_until = clock_timestamp() + $4 * interval '1 microsecond',
+        due_at = clock_timestamp() + $4 * interval '1 microsecond' + ",
+    lapse_delay!(),
+    " FROM held WHERE d.id = held.id AND d.claimed_until > clock_timestamp() RETURNING d.id"
+);
+
+const UNCLAIM: &str = "
+    WITH held AS (
+        SELECT d.id FROM domain d JOIN unnest($1::uuid[], $2::bigint[]) AS h (id, epoch) ON h.id = d.id
+        WHERE d.claim_epoch = h.epoch AND d.incarnation = $3
+        ORDER BY d.id FOR UPDATE OF d)
+    UPDATE domain d SET claimed_by = NULL, incarnation = NULL, claimed_until = NULL,
+        due_at = CASE WHEN d.queued_at IS NOT NULL AND d.order_id IS NULL AND d.wanted IS NULL AND d.removing_since IS NULL
+                      THEN NULL ELSE clock_timestamp() END
+    FROM held WHERE d.id = held.id RETURNING d.id";
+
+#[async_trait]
+impl Work for PostgresStore {
+    async fn claim(&self, who: &Claimant, limit: u32, hold: Duration) -> Result<WorkBatch> {
+        let statement = sql(CLAIM)
+            .bind(&*who.instance)
+            .bind(who.incarnation)
+            .bind(micros(hold))
+            .bind(i64::from(limit))
+            .bind(known_states());
+        let rows = around(Point::STORE_CLAIM, self.pool.rows("claim work", statement)).await?;
+        batch(&rows, limit)
+    }
+
+    async fn admit(
+        &self,
+        who: &Claimant,
+        account: AccountId,
+        limits: OrderLimits,
+        limit: u32,
+        hold: Duration,
+    ) -> Result<Admission> {
+        let admission = self.admit_queued(who, account, limits, limit, hold);
+        around(Point::STORE_ADMIT, admission).await
+    }
+
+    async fn renew_claims(
+        &self,
+        who: &Claimant,
+        claims: &[(DomainId, i64)],
+        hold: Duration,
+    ) -> Result<Vec<DomainId>> {
+        let statement = held(RENEW, who, claims).bind(micros(hold));
+        let renew = self.pool.rows("renew claims", statement);
+        let renewed = around(Point::STORE_RENEW_CLAIMS, renew).await?;
+        let renewed = renewed.iter().map(|row| row.id("id")).collect::<Result<Vec<_>>>()?;
+        Ok(claims.iter().map(|(id, _)| *id).filter(|id| !renewed.contains(&id.0)).collect())
+    }
+
+    async fn commit(&self, claimed: &Claimed, commit: &Commit) -> Result<Claimed> {
+        around(commit.point(), self.commit_step(claimed, commit)).await
+    }
+
+    async fn unclaim(&self, who: &Claimant, claims: &[(DomainId, i64)]) -> Result<()> {
+        if claims.is_empty() {
+            return Ok(());
+        }
+        let unclaim = self.pool.rows("give claims back", held(UNCLAIM, who, claims));
+        around(Point::STORE_RENEW_CLAIMS, unclaim).await?;
+        self.herald.tell(&[Topic::Work]);
+        Ok(())
+    }
+
+    async fn begin_teardown(&self, claimed: &Claimed) -> Result<Claimed> {
+        around(Point::STORE_CHALLENGE_DROP, self.tear_down(claimed)).await
+    }
+
+    async fn finish_removal(&self, claimed: &Claimed, actor: &Actor) -> Result<()> {
+        around(Point::STORE_RELEASE_DOMAIN, self.release_domain(claimed, actor)).await
+    }
+
+    async fn postpone_removal(&self, claimed: &Claimed, until: Timestamp) -> Result<()> {
+        around(Point::STORE_TRANSITION, self.look_later(claimed, until)).await
+    }
+}
+
+fn held(text: &'static str, who: &Claimant, claims: &[(DomainId, i64)]) -> Statement<Postgres> {
+    let (ids, epochs): (Vec<Uuid>, Vec<i64>) =
+        claims.iter().map(|(id, epoch)| (id.0, *epoch)).unzip();
+    sql(text).bind(ids).bind(epochs).bind(who.incarnation)
+}
+
+fn batch(rows: &[PgRow], limit: u32) -> Result<WorkBatch> {
+    let mut batch =
+        WorkBatch { now: Timestamp::from_micros(0), work: Vec::new(), next_due_at: None };
+    for row in rows {
+        batch.now = row.at("now")?;
+        batch.next_due_at = row.maybe_at("next")?;
+        if row.maybe_id("id")?.is_some() {
+            batch.work.push(claimed(row)?);
+        }
+    }
+    // A full batch may have left something due.
+    if limit > 0 && u32::try_from(batch.work.len()).is_ok_and(|got| got >= limit) {
+        batch.next_due_at = Some(batch.now);
+    }
+    Ok(batch)
+}

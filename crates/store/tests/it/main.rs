@@ -1,0 +1,27 @@
+//! One conformance suite for both databases: a module per noun, each scenario run on a real PostgreSQL and on SQLite. What only
+//! one of them can do (many replicas, a lock file) is tested in `postgres` and `sqlite`.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+#[macro_use]
+mod kit;
+
+mod account;
+mod add;
+mod certificate;
+mod claim;
+mod count;
+mod domain;
+mod edge;
+mod event;
+mod key;
+mod list;
+mod maintenance;
+mod order;
+mod postgres;
+mod queue;
+mod removal;
+mod sqlite;
+mod token;
+mod wake;
+mod want;
+mod work;
