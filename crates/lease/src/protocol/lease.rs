@@ -1,0 +1,121 @@
+//! One lease as this process sees it.
+
+use std::time::Duration;
+
+use crate::clock::Moment;
+use crate::identity::{Holder, Priority, Term};
+use crate::row::Version;
+
+/// How a lease is contended for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Wish {
+    /// Ranks this process among candidates.
+    pub priority: Priority,
+    /// Take it back from a holder of lower priority.
+    pub failback: Option<Failback>,
+    /// Take it as soon as the holder's beacon is gone, and keep one oneself. Gives up that at most one process believes:
+    /// only for leases all of whose effects are guarded writes.
+    pub beacon: bool,
+}
+
+/// When a preferred process takes a lease back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Failback {
+    /// How long it must have reached the store without a failure.
+    pub stable: Duration,
+    /// How long the present holder must have had the lease, and how long to wait between two attempts.
+    pub cooldown: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Lease {
+    pub(crate) wish: Wish,
+    /// Whether it is contended for; false while it is only being brought to an end.
+    pub(crate) wanted: bool,
+    /// The highest term of this process that is over.
+    pub(crate) ended: Term,
+    pub(crate) phase: Phase,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Phase {
+    Idle,
+    Following(Following),
+    Holding(Holding),
+    Ending(Ending),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Following {
+    pub(crate) next: Next,
+    pub(crate) due: Moment,
+    /// Not to acquire before this: someone else is to have the first go.
+    pub(crate) not_before: Moment,
+    pub(crate) sight: Option<Sight>,
+    /// Since when the store has answered every request.
+    pub(crate) steady_since: Moment,
+    pub(crate) asked_at: Option<Moment>,
+}
+
+impl Following {
+    pub(crate) fn new(due: Moment, not_before: Moment, steady_since: Moment) -> Self {
+        Self { next: Next::Look, due, not_before, sight: None, steady_since, asked_at: None }
+    }
+
+    pub(crate) fn look_at(&mut self, due: Moment) {
+        self.next = Next::Look;
+        self.due = due;
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Next {
+    Look,
+    Acquire { unchanged: Option<Version> },
+    Ask { term: Term },
+}
+
+/// What this process has itself seen of another's row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Sight {
+    pub(crate) version: Version,
+    /// When this version was first seen.
+    pub(crate) since: Moment,
+    /// When this term was first seen.
+    pub(crate) term_since: Moment,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Holding {
+    pub(crate) term: Term,
+    /// When belief ends.
+    pub(crate) deadline: Moment,
+    /// When to send the next renewal.
+    pub(crate) renew_at: Moment,
+    /// When the next renewal should have been sent, had nothing failed.
+    pub(crate) expected: Moment,
+    /// Let go of as soon as the work has ended.
+    pub(crate) draining: Option<Draining>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Draining {
+    pub(crate) successor: Option<Holder>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Ending {
+    pub(crate) term: Term,
+    pub(crate) work_ended: bool,
+    pub(crate) release: Option<Releasing>,
+    /// Whether the process let go by itself: then others go first.
+    pub(crate) by_choice: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Releasing {
+    pub(crate) successor: Option<Holder>,
+    pub(crate) due: Moment,
+    /// From then on the store has let it expire.
+    pub(crate) until: Moment,
+}

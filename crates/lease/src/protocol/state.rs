@@ -1,0 +1,196 @@
+//! The state of one process: its leases, the request on its way, what it knows of the store's clock.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::clock::Moment;
+use crate::identity::{Holder, Incarnation, Name, Term};
+use crate::options::Timing;
+use crate::protocol::bug::{Bug, Bugs};
+use crate::protocol::input::{Action, Input, Request, RequestId};
+use crate::protocol::lease::{Ending, Following, Holding, Lease, Next, Phase, Wish};
+use crate::row::StoreTime;
+
+/// Everything the protocol of one process remembers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct State {
+    pub(crate) holder: Holder,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) timing: Timing,
+    pub(crate) leases: BTreeMap<Name, Lease>,
+    pub(crate) in_flight: Option<InFlight>,
+    pub(crate) store_clock: Option<StoreClock>,
+    pub(crate) listening: bool,
+    pub(crate) bugs: Bugs,
+    next_id: u64,
+    random: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct InFlight {
+    pub(crate) id: RequestId,
+    pub(crate) sent: Moment,
+    pub(crate) give_up: Moment,
+    pub(crate) request: Request,
+}
+
+/// The store's clock was at least at `at` when this machine's showed `seen`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct StoreClock {
+    pub(crate) at: StoreTime,
+    pub(crate) seen: Moment,
+}
+
+impl State {
+    /// A process that contends for nothing yet. `seed` makes its waits differ from those of others; zero: no jitter.
+    pub fn new(holder: Holder, incarnation: Incarnation, timing: Timing, seed: u64) -> Self {
+        Self {
+            holder,
+            incarnation,
+            timing,
+            leases: BTreeMap::new(),
+            in_flight: None,
+            store_clock: None,
+            listening: false,
+            bugs: Bugs::default(),
+            next_id: 0,
+            random: seed,
+        }
+    }
+
+    /// When [`Input::Tick`] is due, if nothing happens before.
+    pub fn wake_at(&self) -> Option<Moment> {
+        let busy = self.in_flight.is_some();
+        let lead = self.timing.lead;
+        let leases = self.leases.values().filter_map(|lease| match &lease.phase {
+            Phase::Holding(held) if busy => Some(held.deadline - lead),
+            Phase::Holding(held) => Some(held.renew_at.min(held.deadline - lead)),
+            Phase::Following(following) if lease.wanted && !busy => Some(following.due),
+            Phase::Ending(Ending { work_ended: true, release: Some(release), .. }) if !busy => {
+                Some(release.due)
+            }
+            _ => None,
+        });
+        leases.chain(self.in_flight.as_ref().map(|flight| flight.give_up)).min()
+    }
+
+    /// Whether nothing is contended for, held or on its way.
+    pub fn is_idle(&self) -> bool {
+        let idle = |lease: &Lease| matches!(lease.phase, Phase::Idle);
+        self.in_flight.is_none() && self.leases.values().all(idle)
+    }
+
+    /// The term in which a lease is held and not being let go of.
+    pub fn term(&self, name: &Name) -> Option<Term> {
+        match &self.leases.get(name)?.phase {
+            Phase::Holding(Holding { term, draining: None, .. }) => Some(*term),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn take(&mut self, input: Input, now: Moment, actions: &mut Vec<Action>) {
+        match input {
+            Input::Tick => {}
+            Input::Contend(name, wish) => self.contend(name, wish, now),
+            Input::Withdraw(name) => self.withdraw(&name, now, actions),
+            Input::StepDown(name, successor) => self.step_down(&name, successor, now, actions),
+            Input::WorkEnded(name, term) => self.work_ended(&name, term, now),
+            Input::Woken(name) => self.woken(name.as_ref(), now),
+            Input::Listening(listening) => {
+                self.listening = listening;
+                // Whatever was told while nobody listened is found by looking.
+                self.woken(None, now);
+            }
+            Input::SessionLost => self.session_lost(now, actions),
+            Input::Answered(id, reply) => self.answered(id, reply, now, actions),
+            Input::Failed(id) => self.failed(id, now),
+            Input::ShutDown => {
+                let names: Vec<_> = self.leases.keys().cloned().collect();
+                for name in names {
+                    self.withdraw(&name, now, actions);
+                }
+            }
+        }
+    }
+
+    fn contend(&mut self, name: Name, wish: Wish, now: Moment) {
+        let lease = self.leases.entry(name).or_insert_with(|| Lease {
+            wish,
+            wanted: true,
+            ended: Term::NONE,
+            phase: Phase::Idle,
+        });
+        lease.wish = wish;
+        lease.wanted = true;
+        if lease.phase == Phase::Idle {
+            lease.phase = Phase::Following(Following::new(now, now, now));
+        }
+    }
+
+    fn withdraw(&mut self, name: &Name, now: Moment, actions: &mut Vec<Action>) {
+        self.drain(name, None, now, actions);
+        let acquiring = matches!(
+            self.in_flight.as_ref().map(|flight| &flight.request),
+            Some(Request::Acquire(acquire)) if acquire.name == *name
+        );
+        let Some(lease) = self.leases.get_mut(name) else { return };
+        lease.wanted = false;
+        // An acquisition on its way may succeed: its answer decides what is left to release.
+        if matches!(lease.phase, Phase::Following(_)) && !acquiring {
+            lease.phase = Phase::Idle;
+        }
+    }
+
+    fn woken(&mut self, name: Option<&Name>, now: Moment) {
+        for (own, lease) in &mut self.leases {
+            if name.is_some_and(|name| name != own) {
+                continue;
+            }
+            match &mut lease.phase {
+                Phase::Following(following) if following.next == Next::Look => following.due = now,
+                // Someone may have asked for it: the answer to a renewal says so.
+                Phase::Holding(held) if name.is_some() => held.renew_at = held.renew_at.min(now),
+                _ => {}
+            }
+        }
+    }
+
+    /// The moment belief ends, for a request sent at `sent` whose answer arrives `now`.
+    pub(crate) fn deadline(&self, sent: Moment, now: Moment) -> Moment {
+        let from = if self.bugs.has(Bug::DeadlineArmedAtReply) { now } else { sent };
+        from + self.timing.window
+    }
+
+    /// The store's time past which a request sent now must not act: no later than when it is given up.
+    pub(crate) fn not_after(&self, now: Moment) -> StoreTime {
+        let Some(StoreClock { at, seen }) = self.store_clock else {
+            return StoreTime::from_micros(i64::MAX);
+        };
+        let elapsed = (now + self.timing.request_timeout).since(seen);
+        at.plus(elapsed.saturating_sub(self.timing.drift_of(elapsed)))
+    }
+
+    pub(crate) fn next_id(&mut self) -> RequestId {
+        self.next_id += 1;
+        RequestId(self.next_id)
+    }
+
+    pub(crate) fn retry(&mut self) -> Duration {
+        if self.bugs.has(Bug::RetryAsLongAsTheWindow) {
+            return self.timing.window;
+        }
+        self.timing.retry
+    }
+
+    /// A part of `span` that differs from process to process and from time to time (splitmix64).
+    pub(crate) fn jitter(&mut self, span: Duration) -> Duration {
+        if self.random == 0 {
+            return Duration::ZERO;
+        }
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        span / 1024 * u32::try_from((mixed ^ (mixed >> 31)) % 1024).unwrap_or_default()
+    }
+}

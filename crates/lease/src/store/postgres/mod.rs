@@ -1,0 +1,322 @@
+//! Leases in PostgreSQL: one row each, one statement per operation, the server's clock.
+//!
+//! The store owns one connection, and its listener another. Both must be direct: `LISTEN`, beacons and session settings do
+//! not survive a transaction pooler.
+
+mod listener;
+mod statement;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::error::DatabaseError;
+use sqlx::postgres::{PgArguments, PgConnectOptions, PgRow};
+use sqlx::query::Query;
+use sqlx::{Connection as _, PgConnection, Postgres, Row as _};
+use uuid::Uuid;
+
+use super::{Listener, Look, Store};
+use crate::error::{Error, StoreError};
+use crate::identity::{Holder, Incarnation, Name, Term};
+use crate::request::{Acquire, Acquired, Ask, At, Force, Release, Renew, Renewed};
+use crate::row::{Change, Entry, Row, StoreTime, Version};
+
+/// The tables, as text for the host to apply, in its own migrations or by [`PostgresStore::apply_schema`].
+pub const SCHEMA: &str = include_str!("schema.sql");
+
+/// The channel on which releases and requests to step down are told.
+pub const CHANNEL: &str = "holdfast_lease";
+
+/// Leases in a PostgreSQL database.
+pub struct PostgresStore {
+    options: PgConnectOptions,
+    connection: Option<PgConnection>,
+}
+
+impl PostgresStore {
+    /// Leases in the database at this URL. Connects at the first call. No statement runs longer than `request_timeout`,
+    /// so that one given up on ends by itself.
+    pub fn new(url: &str, request_timeout: Duration) -> Result<Self, Error> {
+        let options: PgConnectOptions =
+            url.parse().map_err(|refused: sqlx::Error| Error::Address(refused.to_string()))?;
+        Ok(Self::with_options(options, request_timeout))
+    }
+
+    /// The same, with a host's own settings of the connection.
+    pub fn with_options(options: PgConnectOptions, request_timeout: Duration) -> Self {
+        let limit = format!("{}ms", request_timeout.as_millis().max(1));
+        let options = options.application_name("holdfast-lease").options([
+            ("statement_timeout", limit.as_str()),
+            ("idle_in_transaction_session_timeout", limit.as_str()),
+            ("default_transaction_isolation", "read committed"),
+            ("synchronous_commit", "on"),
+        ]);
+        Self { options, connection: None }
+    }
+
+    /// Makes the tables where they are missing. For tests and small programs: a host with migrations applies
+    /// [`SCHEMA`] there.
+    pub async fn apply_schema(&mut self) -> Result<(), StoreError> {
+        let mut connection = self.connection("connecting to PostgreSQL").await?;
+        let applied = sqlx::raw_sql(SCHEMA).execute(&mut connection).await;
+        applied.map_err(|error| StoreError::new("applying the lease schema", error))?;
+        self.connection = Some(connection);
+        Ok(())
+    }
+
+    /// Takes the connection out: a call that is dropped or fails drops it too.
+    async fn connection(&mut self, doing: &'static str) -> Result<PgConnection, StoreError> {
+        match self.connection.take() {
+            Some(connection) => Ok(connection),
+            None => PgConnection::connect_with(&self.options)
+                .await
+                .map_err(|error| StoreError::new(doing, error)),
+        }
+    }
+
+    async fn rows(
+        &mut self,
+        doing: &'static str,
+        query: Query<'_, Postgres, PgArguments>,
+    ) -> Result<Vec<PgRow>, StoreError> {
+        let mut connection = self.connection(doing).await?;
+        let rows = query.fetch_all(&mut connection).await;
+        if rows.as_ref().err().is_none_or(leaves_the_session) {
+            self.connection = Some(connection);
+        }
+        rows.map_err(|error| StoreError::new(doing, error))
+    }
+
+    async fn one(
+        &mut self,
+        doing: &'static str,
+        query: Query<'_, Postgres, PgArguments>,
+    ) -> Result<PgRow, StoreError> {
+        let first = self.rows(doing, query).await?.into_iter().next();
+        first.ok_or_else(|| StoreError::new(doing, sqlx::Error::RowNotFound))
+    }
+}
+
+/// What the server itself refuses leaves the session as it was, unless it is shutting down (class 57P); anything else leaves
+/// it unknown.
+fn leaves_the_session(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(DatabaseError::code);
+    code.is_some_and(|code| !code.starts_with("57P"))
+}
+
+fn micros(span: Duration) -> i64 {
+    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
+}
+
+fn version_parts(version: Option<Version>) -> (bool, Option<Uuid>, i64, i64) {
+    match version {
+        None => (false, None, 0, 0),
+        Some(Version { incarnation, term, beat }) => {
+            (true, incarnation.map(|own| Incarnation::as_uuid(&own)), term.number(), beat)
+        }
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn look(&mut self, names: &[Name]) -> Result<At<Vec<Look>>, StoreError> {
+        let doing = "looking at leases";
+        let texts: Vec<&str> = names.iter().map(Name::as_str).collect();
+        let rows = self.rows(doing, sqlx::query(statement::look()).bind(texts)).await?;
+        read_looks(&rows, names).map_err(|error| StoreError::new(doing, error))
+    }
+
+    async fn acquire(&mut self, request: &Acquire) -> Result<At<Acquired>, StoreError> {
+        let doing = "acquiring a lease";
+        let (unchanged, incarnation, term, beat) = version_parts(request.unchanged);
+        let query = sqlx::query(statement::acquire())
+            .bind(request.name.as_str())
+            .bind(request.holder.as_str())
+            .bind(request.incarnation.as_uuid())
+            .bind(request.priority.0)
+            .bind(micros(request.ttl))
+            .bind(request.above.number())
+            .bind(unchanged)
+            .bind(incarnation)
+            .bind(term)
+            .bind(beat)
+            .bind(request.beacon)
+            .bind(request.not_after.as_micros());
+        let row = self.one(doing, query).await?;
+        read_acquired(&row, request.not_after).map_err(|error| StoreError::new(doing, error))
+    }
+
+    async fn renew(&mut self, request: &Renew) -> Result<At<Vec<Renewed>>, StoreError> {
+        let doing = "renewing leases";
+        let names: Vec<&str> = request.leases.iter().map(|lease| lease.name.as_str()).collect();
+        let terms: Vec<i64> = request.leases.iter().map(|lease| lease.term.number()).collect();
+        let ttls: Vec<i64> = request.leases.iter().map(|lease| micros(lease.ttl)).collect();
+        let query = sqlx::query(statement::renew())
+            .bind(request.incarnation.as_uuid())
+            .bind(request.not_after.as_micros())
+            .bind(names)
+            .bind(terms)
+            .bind(ttls);
+        let rows = self.rows(doing, query).await?;
+        read_renewed(&rows, request).map_err(|error| StoreError::new(doing, error))
+    }
+
+    async fn release(&mut self, request: &Release) -> Result<At<bool>, StoreError> {
+        let successor = request.successor.as_ref();
+        let query = sqlx::query(statement::release())
+            .bind(request.name.as_str())
+            .bind(request.incarnation.as_uuid())
+            .bind(request.term.number())
+            .bind(successor.map(|(holder, _)| holder.as_str()))
+            .bind(successor.map_or(0, |(_, reserve)| micros(*reserve)))
+            .bind(request.not_after.as_micros())
+            .bind(CHANNEL);
+        let row = self.one("releasing a lease", query).await?;
+        read_done(&row).map_err(|error| StoreError::new("releasing a lease", error))
+    }
+
+    async fn ask(&mut self, request: &Ask) -> Result<At<bool>, StoreError> {
+        let query = sqlx::query(statement::ask())
+            .bind(request.name.as_str())
+            .bind(request.term.number())
+            .bind(request.successor.as_ref().map(Holder::as_str))
+            .bind(request.over.map(|priority| priority.0))
+            .bind(request.not_after.as_micros())
+            .bind(CHANNEL);
+        let row = self.one("asking a holder to step down", query).await?;
+        read_done(&row).map_err(|error| StoreError::new("asking a holder to step down", error))
+    }
+
+    async fn force(&mut self, request: &Force) -> Result<At<Option<Term>>, StoreError> {
+        let doing = "forcing a lease free";
+        let query = sqlx::query(statement::force())
+            .bind(request.name.as_str())
+            .bind(request.note.as_str())
+            .bind(CHANNEL);
+        let row = self.one(doing, query).await?;
+        let read = || {
+            let term: Option<i64> = row.try_get("term")?;
+            Ok(At { at: statement::at(&row)?, answer: term.map(Term::new) })
+        };
+        read().map_err(|error: sqlx::Error| StoreError::new(doing, error))
+    }
+
+    async fn list(
+        &mut self,
+        after: Option<&Name>,
+        limit: u32,
+    ) -> Result<At<Vec<(Name, Row)>>, StoreError> {
+        let doing = "listing leases";
+        let query = sqlx::query(statement::list())
+            .bind(after.map_or("", Name::as_str))
+            .bind(i64::from(limit));
+        let rows = self.rows(doing, query).await?;
+        read_list(&rows).map_err(|error| StoreError::new(doing, error))
+    }
+
+    async fn history(
+        &mut self,
+        name: &Name,
+        before: Option<i64>,
+        limit: u32,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let doing = "reading the history of a lease";
+        let query = sqlx::query(statement::history())
+            .bind(name.as_str())
+            .bind(before.unwrap_or(i64::MAX))
+            .bind(i64::from(limit));
+        let rows = self.rows(doing, query).await?;
+        let entries = rows.iter().map(read_entry).filter_map(Result::transpose);
+        entries.collect::<Result<_, _>>().map_err(|error| StoreError::new(doing, error))
+    }
+
+    async fn prune(&mut self, older_than: Duration) -> Result<u64, StoreError> {
+        let doing = "pruning the history of leases";
+        let mut connection = self.connection(doing).await?;
+        let query = sqlx::query(statement::prune()).bind(micros(older_than));
+        let done = query.execute(&mut connection).await;
+        let done = done.map_err(|error| StoreError::new(doing, error))?;
+        self.connection = Some(connection);
+        Ok(done.rows_affected())
+    }
+
+    fn disconnect(&mut self) {
+        self.connection = None;
+    }
+
+    fn listener(&self) -> Option<Box<dyn Listener>> {
+        Some(Box::new(listener::PostgresListener::new(self.options.clone())))
+    }
+}
+
+fn first_at(rows: &[PgRow]) -> Result<StoreTime, sqlx::Error> {
+    statement::at(rows.first().ok_or(sqlx::Error::RowNotFound)?)
+}
+
+fn read_looks(rows: &[PgRow], names: &[Name]) -> Result<At<Vec<Look>>, sqlx::Error> {
+    let mut found = BTreeMap::new();
+    for row in rows {
+        if let Some((name, lease)) = statement::lease(row)? {
+            found.insert(name, (Some(lease), row.try_get("beacon_gone")?));
+        }
+    }
+    let answer = names.iter().map(|name| found.remove(name).unwrap_or((None, false)));
+    Ok(At { at: first_at(rows)?, answer: answer.collect() })
+}
+
+fn read_acquired(row: &PgRow, not_after: StoreTime) -> Result<At<Acquired>, sqlx::Error> {
+    let at = statement::at(row)?;
+    let lease = statement::lease(row)?.map(|(_, lease)| lease);
+    let granted = row.try_get::<Option<bool>, _>("granted")?.unwrap_or(false);
+    let answer = match lease {
+        Some(lease) if granted => Acquired::Granted(lease),
+        _ if at > not_after => Acquired::TooLate,
+        lease => Acquired::Refused(lease),
+    };
+    Ok(At { at, answer })
+}
+
+fn read_renewed(rows: &[PgRow], request: &Renew) -> Result<At<Vec<Renewed>>, sqlx::Error> {
+    let at = first_at(rows)?;
+    let mut found = BTreeMap::new();
+    for row in rows {
+        if let Some((name, lease)) = statement::lease(row)? {
+            found.insert(name, (row.try_get::<bool, _>("kept")?, lease));
+        }
+    }
+    let answer = request.leases.iter().map(|asked| match found.remove(&asked.name) {
+        Some((true, Row { step_down, successor, .. })) => Renewed::Kept { step_down, successor },
+        _ if at > request.not_after => Renewed::TooLate,
+        gone => Renewed::Gone(gone.map(|(_, row)| row)),
+    });
+    Ok(At { at, answer: answer.collect() })
+}
+
+fn read_done(row: &PgRow) -> Result<At<bool>, sqlx::Error> {
+    Ok(At { at: statement::at(row)?, answer: row.try_get("done")? })
+}
+
+fn read_list(rows: &[PgRow]) -> Result<At<Vec<(Name, Row)>>, sqlx::Error> {
+    let leases = rows.iter().map(statement::lease).filter_map(Result::transpose);
+    Ok(At { at: first_at(rows)?, answer: leases.collect::<Result<_, _>>()? })
+}
+
+/// An entry; none if its reason is from a newer release.
+fn read_entry(row: &PgRow) -> Result<Option<Entry>, sqlx::Error> {
+    let holder = |column: &str| {
+        let text = row.try_get::<Option<String>, _>(column)?;
+        text.map(|text| Holder::new(text).map_err(statement::decode)).transpose()
+    };
+    let Some(change) = Change::parse(row.try_get("reason")?) else { return Ok(None) };
+    Ok(Some(Entry {
+        id: row.try_get("id")?,
+        name: Name::new(row.try_get::<&str, _>("name")?).map_err(statement::decode)?,
+        at: statement::at(row)?,
+        change,
+        term: Term::new(row.try_get("term")?),
+        from: holder("from_holder")?,
+        to: holder("to_holder")?,
+        note: row.try_get("note")?,
+    }))
+}
