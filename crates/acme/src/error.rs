@@ -1,15 +1,14 @@
 //! What can go wrong with a CA, in its own words, and what each amounts to.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use holdfast_gateway::client;
 use holdfast_gateway::point::Point;
 use holdfast_model::Note;
 
 use crate::certificate::BadCertificate;
-use crate::problem::Problem;
-use crate::{Class, OrderStatus};
+use crate::refusal::asked;
+use crate::{Class, OrderStatus, Refusal};
 
 /// Why the CA did not do it, or was not asked.
 #[derive(Debug, thiserror::Error)]
@@ -101,20 +100,6 @@ pub enum Error {
     Shared(Arc<Error>),
 }
 
-/// A refusal, with everything that came with it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the CA refused {}: {problem} [{status}]", asked(*.at))]
-pub struct Refusal {
-    /// The request.
-    pub at: Point,
-    /// The HTTP status.
-    pub status: u16,
-    /// Its words.
-    pub problem: Problem,
-    /// When it wants to be asked again.
-    pub retry_after: Option<Duration>,
-}
-
 impl Error {
     /// What can be done about it.
     #[must_use]
@@ -190,176 +175,5 @@ impl Error {
             cause = error.source();
         }
         Note::new(code, text)
-    }
-}
-
-impl Refusal {
-    /// Was only the nonce wrong, so that nothing was done?
-    pub(crate) fn is_bad_nonce(&self) -> bool {
-        self.problem.kind == "badNonce"
-    }
-
-    /// Could a challenge have been refused because the CA is past it?
-    pub(crate) fn may_mean_already_told(&self) -> bool {
-        (400..500).contains(&self.status) && !matches!(self.status, 404 | 410 | 429)
-    }
-
-    /// Is another account the one that may ask for this?
-    pub(crate) fn is_for_another_account(&self) -> bool {
-        self.problem.kind == "unauthorized" || matches!(self.status, 401 | 403)
-    }
-
-    fn class(&self) -> Class {
-        let kind = self.problem.deciding_kind();
-        let (after, note) = (self.retry_after, self.note(kind));
-        match (self.status, kind) {
-            (429 | 503, _) | (_, "rateLimited") => Class::Wait { after, note },
-            (_, "rejectedIdentifier" | "unsupportedIdentifier" | "caa" | "badCSR") => {
-                Class::Hopeless(note)
-            }
-            (_, "badPublicKey") if self.at == Point::ACME_FINALIZE => Class::Hopeless(note),
-            (_, "accountDoesNotExist") => Class::AccountGone(note),
-            _ if self.at == Point::ACME_NEW_ORDER && after.is_some() => Class::Wait { after, note },
-            (404 | 410, _) | (_, "orderNotReady") if self.is_about_an_order() => {
-                Class::OrderGone(note)
-            }
-            (_, "unauthorized") if self.is_about_an_order() => Class::OrderGone(note),
-            _ => Class::Trouble(note),
-        }
-    }
-
-    /// The cause; what is meant depends on what was asked.
-    fn note(&self, kind: &str) -> Note {
-        let code = match (self.status, kind) {
-            (429, _) => "acme-rate-limited".into(),
-            (404 | 410, _) if self.is_about_an_order() => "acme-order-gone".into(),
-            (500.., _) => "acme-server".into(),
-            (_, "badPublicKey") if self.at == Point::ACME_FINALIZE => "acme-bad-csr".into(),
-            (_, "unauthorized") if self.is_about_an_order() => "acme-order-gone".into(),
-            // Outside of an order it is the account itself that may not: deactivated, or blocked.
-            (_, "unauthorized") => "acme-account".into(),
-            (_, kind) => crate::problem::code(kind),
-        };
-        Note::new(code, self.to_string())
-    }
-
-    fn is_about_an_order(&self) -> bool {
-        let about = [
-            Point::ACME_ORDER,
-            Point::ACME_AUTHORIZATION,
-            Point::ACME_CHALLENGE,
-            Point::ACME_FINALIZE,
-            Point::ACME_CERTIFICATE,
-        ];
-        about.contains(&self.at)
-    }
-}
-
-/// A request, as people would say it.
-fn asked(at: Point) -> &'static str {
-    match at {
-        Point::ACME_DIRECTORY => "reading its directory",
-        Point::ACME_NONCE => "a nonce",
-        Point::ACME_NEW_ACCOUNT => "the account",
-        Point::ACME_ACCOUNT => "the account's contact",
-        Point::ACME_KEY_CHANGE => "the account's new key",
-        Point::ACME_NEW_ORDER => "the order",
-        Point::ACME_ORDER => "reading the order",
-        Point::ACME_AUTHORIZATION => "reading the authorization",
-        Point::ACME_CHALLENGE => "the challenge",
-        Point::ACME_FINALIZE => "finalizing the order",
-        Point::ACME_CERTIFICATE => "the download",
-        Point::ACME_REVOKE => "the revocation",
-        Point::ACME_RENEWAL_INFO => "the renewal window",
-        _ => "the request",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn class(at: Point, status: u16, kind: &str, retry_after: Option<u64>) -> Class {
-        let problem = Problem {
-            kind: kind.to_owned(),
-            detail: "as the CA says".to_owned(),
-            subproblems: Vec::new(),
-        };
-        let retry_after = retry_after.map(Duration::from_secs);
-        Error::Refused(Box::new(Refusal { at, status, problem, retry_after })).class()
-    }
-
-    fn name(class: &Class) -> &'static str {
-        match class {
-            Class::Wait { .. } => "wait",
-            Class::Trouble(_) => "trouble",
-            Class::Hopeless(_) => "hopeless",
-            Class::OrderGone(_) => "order-gone",
-            Class::AccountGone(_) => "account-gone",
-        }
-    }
-
-    #[test]
-    fn refusals_lead_where_the_design_says() {
-        use Point as P;
-        let cases = [
-            (P::ACME_NEW_ORDER, 429, "rateLimited", Some(9), "wait", "acme-rate-limited"),
-            (P::ACME_ORDER, 429, "", None, "wait", "acme-rate-limited"),
-            (P::ACME_NEW_ORDER, 503, "serverInternal", Some(9), "wait", "acme-server"),
-            (P::ACME_FINALIZE, 503, "", None, "wait", "acme-server"),
-            (P::ACME_NEW_ORDER, 500, "serverInternal", Some(9), "wait", "acme-server"),
-            (P::ACME_NEW_ORDER, 500, "serverInternal", None, "trouble", "acme-server"),
-            (P::ACME_FINALIZE, 500, "", Some(9), "trouble", "acme-server"),
-            (
-                P::ACME_NEW_ORDER,
-                400,
-                "rejectedIdentifier",
-                Some(9),
-                "hopeless",
-                "acme-rejected-identifier",
-            ),
-            (
-                P::ACME_NEW_ORDER,
-                400,
-                "unsupportedIdentifier",
-                None,
-                "hopeless",
-                "acme-rejected-identifier",
-            ),
-            (P::ACME_FINALIZE, 403, "caa", None, "hopeless", "acme-caa"),
-            (P::ACME_FINALIZE, 400, "badCSR", None, "hopeless", "acme-bad-csr"),
-            (P::ACME_FINALIZE, 400, "badPublicKey", None, "hopeless", "acme-bad-csr"),
-            (P::ACME_NEW_ACCOUNT, 400, "badPublicKey", None, "trouble", "acme-account"),
-            (P::ACME_FINALIZE, 403, "orderNotReady", None, "order-gone", "acme-order-gone"),
-            (P::ACME_ORDER, 404, "malformed", None, "order-gone", "acme-order-gone"),
-            (P::ACME_AUTHORIZATION, 403, "unauthorized", None, "order-gone", "acme-order-gone"),
-            (P::ACME_NEW_ORDER, 403, "unauthorized", None, "trouble", "acme-account"),
-            (P::ACME_NEW_ORDER, 404, "malformed", None, "trouble", "acme-malformed"),
-            (P::ACME_NEW_ORDER, 400, "accountDoesNotExist", None, "account-gone", "acme-account"),
-            (P::ACME_NEW_ORDER, 403, "userActionRequired", None, "trouble", "acme-terms"),
-            (
-                P::ACME_NEW_ACCOUNT,
-                403,
-                "externalAccountRequired",
-                None,
-                "trouble",
-                "acme-external-account",
-            ),
-            (P::ACME_NEW_ORDER, 400, "invalidProfile", None, "trouble", "acme-profile"),
-            (P::ACME_NEW_ORDER, 400, "malformed", None, "trouble", "acme-malformed"),
-            (P::ACME_NEW_ORDER, 418, "https://ca.example/tea", None, "trouble", "acme-refused"),
-        ];
-        for (at, status, kind, after, expected, code) in cases {
-            let class = class(at, status, kind, after);
-            assert_eq!(
-                (name(&class), class.note().code.as_ref()),
-                (expected, code),
-                "{at} {status} {kind}"
-            );
-            assert!(class.note().detail.contains("as the CA says"));
-            if let Class::Wait { after: said, .. } = class {
-                assert_eq!(said, after.map(Duration::from_secs));
-            }
-        }
     }
 }

@@ -71,8 +71,11 @@ impl Problem {
 /// The code for a problem's type.
 pub(crate) fn code(kind: &str) -> Cow<'static, str> {
     Cow::Borrowed(match kind {
-        "accountDoesNotExist" | "badPublicKey" | "badSignatureAlgorithm" => "acme-account",
-        "invalidContact" | "unsupportedContact" => "acme-account",
+        "accountDoesNotExist"
+        | "badPublicKey"
+        | "badSignatureAlgorithm"
+        | "invalidContact"
+        | "unsupportedContact" => "acme-account",
         "badCSR" => "acme-bad-csr",
         "caa" => "acme-caa",
         "connection" => "acme-connection",
