@@ -1,6 +1,6 @@
 //! Starting and stopping the whole: zone, CA, journal.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl Devnet {
             faults,
             journal: kept.journal,
             lines: &kept.lines,
-            resolver: Resolver::new(dns_address),
+            resolver: Resolver::new(reachable(dns_address)),
             stop,
             base: format!("https://{}", authority(&host, ca_address.port())),
         });
@@ -157,13 +157,19 @@ fn keep_keys(data: &Path, own: &Path) -> Result<Authority, Error> {
     Ok(authority)
 }
 
-/// What the CA calls itself in URLs: what listens everywhere is reached at the loopback address.
+/// What the CA calls itself in URLs.
 fn host(config: &DevnetConfig, address: SocketAddr) -> String {
-    let ip = match address.ip() {
+    config.host.clone().unwrap_or_else(|| reachable(address).ip().to_string())
+}
+
+/// Where a listener is reached from this machine: one on all addresses, at the loopback one.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip: IpAddr = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         ip => ip,
     };
-    config.host.clone().unwrap_or_else(|| ip.to_string())
+    SocketAddr::new(ip, address.port())
 }
 
 fn authority(host: &str, port: u16) -> String {
@@ -174,8 +180,7 @@ fn authority(host: &str, port: u16) -> String {
 }
 
 fn hosts(own: &str) -> Vec<String> {
-    let mut hosts = vec![own.to_owned()];
-    hosts.extend(["localhost", "127.0.0.1", "::1", "ca.holdfast.test"].map(str::to_owned));
-    hosts.dedup();
-    hosts
+    let usual = ["localhost", "127.0.0.1", "::1", "ca.holdfast.test"];
+    let others = usual.into_iter().filter(|host| *host != own);
+    [own].into_iter().chain(others).map(str::to_owned).collect()
 }

@@ -107,7 +107,7 @@ impl Order {
     }
 
     /// What went wrong, if something did.
-    fn error(&self, ca: &Ca) -> Option<Problem> {
+    pub(crate) fn error(&self, ca: &Ca) -> Option<Problem> {
         match &self.stage {
             Stage::Invalid { error } => Some(error.clone()),
             Stage::Open => {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use hickory_proto::op::{Message, Query, ResponseCode};
@@ -33,12 +33,7 @@ enum Failure {
 
 impl Resolver {
     pub(crate) fn new(server: SocketAddr) -> Self {
-        // What listens on all addresses is asked on the loopback one.
-        let ip = match server.ip() {
-            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-            ip => ip,
-        };
-        Self { server: SocketAddr::new(ip, server.port()) }
+        Self { server }
     }
 
     /// The addresses of a name: IPv6 first.
@@ -127,7 +122,7 @@ impl Resolver {
     async fn exchange(&self, query: &Message, bytes: &[u8]) -> io::Result<Message> {
         let any: SocketAddr = match self.server {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-            SocketAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
         };
         let socket = UdpSocket::bind(any).await?;
         socket.connect(self.server).await?;

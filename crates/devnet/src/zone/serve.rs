@@ -19,6 +19,9 @@ use crate::faults::Faults;
 /// How long a TCP connection may rest between questions.
 const IDLE: Duration = Duration::from_secs(10);
 
+/// How long a socket rests that fails.
+const REST: Duration = Duration::from_millis(50);
+
 /// How many TCP connections are served at once.
 const CONNECTIONS: usize = 256;
 
@@ -79,7 +82,11 @@ impl Zone {
 async fn serve_udp(socket: Arc<UdpSocket>, zone: Zone, faults: Faults) {
     let mut buffer = vec![0; usize::from(u16::MAX)];
     loop {
-        let Ok((length, peer)) = socket.recv_from(&mut buffer).await else { continue };
+        let Ok((length, peer)) = socket.recv_from(&mut buffer).await else {
+            // Most errors are another's, told to this socket; a rest keeps a lasting one from spinning.
+            tokio::time::sleep(REST).await;
+            continue;
+        };
         let request = buffer.get(..length).unwrap_or_default();
         if let Some(reply) = zone.answer(&faults, request, Transport::Udp) {
             // A client that is gone needs no answer.
@@ -103,7 +110,7 @@ async fn serve_tcp(listener: TcpListener, zone: Zone, faults: Faults) {
             }
             Err(error) => {
                 tracing::warn!(%error, "development DNS: connections cannot be accepted now");
-                tokio::time::sleep(Duration::from_millis(200)).await;
+                tokio::time::sleep(REST).await;
             }
         }
         while connections.try_join_next().is_some() {}

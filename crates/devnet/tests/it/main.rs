@@ -19,6 +19,7 @@ mod client;
 mod control;
 mod dns;
 mod fault;
+mod keys;
 mod lego;
 mod order;
 mod renewal;

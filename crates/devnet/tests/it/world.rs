@@ -89,41 +89,60 @@ impl World {
 
     /// Proves every name of an order over HTTP, and waits until it is ready.
     pub(crate) async fn prove(&self, order: &mut Order) -> Result<OrderStatus, Error> {
-        let mut authorizations = order.authorizations();
-        while let Some(authorization) = authorizations.next().await {
-            let mut authorization = authorization?;
-            let Some(mut challenge) = authorization.challenge(ChallengeType::Http01) else {
-                return Err(Error::Str("no http-01 challenge"));
-            };
-            self.web.challenge(&challenge.token, challenge.key_authorization().as_str());
-            challenge.set_ready().await?;
-        }
-        order.poll_ready(&RETRIES).await
+        prove(order, &self.web).await
     }
 
     /// Orders and gets a certificate for names, over HTTP.
     pub(crate) async fn issue(&self, account: &Account, names: &[&str]) -> Result<Issued, Error> {
-        self.issue_order(account, &NewOrder::new(&identifiers(names)), names).await
+        issue(account, &self.web, names).await
     }
 
+    /// The same with an order that says more than its names.
     pub(crate) async fn issue_order(
         &self,
         account: &Account,
         new: &NewOrder<'_>,
         names: &[&str],
     ) -> Result<Issued, Error> {
-        let mut order = account.new_order(new).await?;
-        self.prove(&mut order).await?;
-        let key = KeyPair::generate().unwrap();
-        order.finalize_csr(&csr(names, &key)).await?;
-        let chain = order.poll_certificate(&RETRIES).await?;
-        Ok(Issued { chain, key, order_url: order.url().to_owned() })
+        issue_order(account, &self.web, new, names).await
     }
 
     /// Checks that a chain leads to the CA's root and serves a name.
     pub(crate) fn verify(&self, chain_pem: &str, name: &str) -> Result<(), rustls::Error> {
         verify(self.net.root_pem(), chain_pem, name)
     }
+}
+
+async fn prove(order: &mut Order, web: &Web) -> Result<OrderStatus, Error> {
+    let mut authorizations = order.authorizations();
+    while let Some(authorization) = authorizations.next().await {
+        let mut authorization = authorization?;
+        let Some(mut challenge) = authorization.challenge(ChallengeType::Http01) else {
+            return Err(Error::Str("no http-01 challenge"));
+        };
+        web.challenge(&challenge.token, challenge.key_authorization().as_str());
+        challenge.set_ready().await?;
+    }
+    order.poll_ready(&RETRIES).await
+}
+
+/// Orders and gets a certificate for names, over HTTP.
+pub(crate) async fn issue(account: &Account, web: &Web, names: &[&str]) -> Result<Issued, Error> {
+    issue_order(account, web, &NewOrder::new(&identifiers(names)), names).await
+}
+
+async fn issue_order(
+    account: &Account,
+    web: &Web,
+    new: &NewOrder<'_>,
+    names: &[&str],
+) -> Result<Issued, Error> {
+    let mut order = account.new_order(new).await?;
+    prove(&mut order, web).await?;
+    let key = KeyPair::generate().unwrap();
+    order.finalize_csr(&csr(names, &key)).await?;
+    let chain = order.poll_certificate(&RETRIES).await?;
+    Ok(Issued { chain, key, order_url: order.url().to_owned() })
 }
 
 /// A certificate in hand.

@@ -40,7 +40,6 @@ pub(super) async fn orders(
             Stage::Valid { certificate } => Some(certificate),
             _ => None,
         };
-        let error = order.json(&ca).get("error").cloned();
         shown.then(|| {
             json!({
                 "id": order.id,
@@ -53,7 +52,7 @@ pub(super) async fn orders(
                 "finalized": order.finalized,
                 "finalize_refused": order.finalize_refused,
                 "certificate": certificate,
-                "error": error,
+                "error": order.error(&ca),
                 "created": text(order.created),
                 "expires": text(order.expires),
             })

@@ -57,7 +57,7 @@ impl Url {
 async fn fetch(ca: &Ca, url: &Url) -> Result<(SocketAddr, Response<Incoming>), Problem> {
     let addresses = ca.resolver.addresses(&url.host).await?;
     let port = if url.https { ca.tls_port() } else { ca.http_port() };
-    let (stream, address) = tls::connect(&addresses, port, &url.host).await?;
+    let (stream, address) = tls::connect(ca, &addresses, port, &url.host).await?;
     let failed = |error: &dyn std::fmt::Display| {
         Problem::new(Kind::Connection, format!("{address}: fetching {}: {error}", url.text()))
     };

@@ -26,7 +26,7 @@ const ACME_IDENTIFIER: &str = "1.3.6.1.5.5.7.1.31";
 /// Makes the handshake and looks at the certificate.
 pub(super) async fn check(ca: &Ca, task: &Task) -> Result<(), Problem> {
     let addresses = ca.resolver.addresses(&task.name).await?;
-    let (stream, address) = connect(&addresses, ca.tls_port(), &task.name).await?;
+    let (stream, address) = connect(ca, &addresses, ca.tls_port(), &task.name).await?;
     let stream = handshake(stream, &task.name, Some(PROTOCOL)).await.map_err(|error| {
         Problem::new(
             Kind::Tls,
@@ -50,6 +50,7 @@ pub(super) async fn check(ca: &Ca, task: &Task) -> Result<(), Problem> {
 
 /// Connects to the first address that lets itself be connected to: IPv6 before IPv4.
 pub(super) async fn connect(
+    ca: &Ca,
     addresses: &[IpAddr],
     port: u16,
     name: &str,
@@ -61,9 +62,12 @@ pub(super) async fn connect(
     let mut last = String::new();
     for address in first_of_each.into_iter().flatten() {
         let address = SocketAddr::new(*address, port);
-        match TcpStream::connect(address).await {
-            Ok(stream) => return Ok((stream, address)),
-            Err(error) => last = format!("{address}: {error}"),
+        // Half the time for each family, so that a silent IPv6 address leaves some for IPv4.
+        let limit = ca.settings.validation_limit / 2;
+        match tokio::time::timeout(limit, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok((stream, address)),
+            Ok(Err(error)) => last = format!("{address}: {error}"),
+            Err(_) => last = format!("{address}: timeout during connect"),
         }
     }
     Err(Problem::new(Kind::Connection, format!("cannot connect for {name}: {last}")))
