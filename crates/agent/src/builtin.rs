@@ -109,11 +109,11 @@ impl BuiltinEdge {
             edge.http = Some(local(&http, config.http.unwrap_or(config.https))?);
             let shown = Some(config.https_port_shown).filter(|port| *port != 0);
             let plain = Plain::new(source.clone(), shown.unwrap_or(edge.https.port()));
-            edge.open(Door::new(http, limits.clone(), stop.clone()), plain);
+            edge.open(Door::new(http, "http", limits.clone(), stop.clone()), plain);
         }
         let reception = Reception::new(edge.shelf.clone(), source.clone(), edge.maker.clone());
         let secure = Secure::new(reception, source, upstream, limits.clone(), edge.tally.clone());
-        edge.open(Door::new(https, limits, stop), secure);
+        edge.open(Door::new(https, "https", limits, stop), secure);
         Ok(edge)
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use holdfast_model::Hostname;
-use rcgen::{CertificateParams, CustomExtension, KeyPair};
+use rcgen::{CertificateParams, CustomExtension, DistinguishedName, DnType, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 
@@ -40,6 +40,8 @@ fn self_signed(
     digest: &[u8],
 ) -> Result<(rcgen::Certificate, KeyPair), rcgen::Error> {
     let mut params = CertificateParams::new([name.to_string()])?;
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, "Holdfast TLS-ALPN-01 challenge");
     params.custom_extensions.push(CustomExtension::new_acme_identifier(digest));
     let key = KeyPair::generate()?;
     Ok((params.self_signed(&key)?, key))

@@ -11,10 +11,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::EdgeLimits;
 use super::pulse::Pulse;
+use super::quiet::Quiet;
 use super::seats::{Seat, Seats};
 
 /// How long accepting rests when the system is out of descriptors or memory.
 const REST: Duration = Duration::from_millis(200);
+
+static OUT_OF_ORDER: Quiet = Quiet::new();
 
 /// Who came in.
 #[derive(Clone)]
@@ -34,13 +37,20 @@ pub(super) trait Host: Send + Sync + 'static {
 
 pub(super) struct Door {
     tcp: TcpListener,
+    port: &'static str,
     limits: Arc<EdgeLimits>,
     stop: CancellationToken,
 }
 
 impl Door {
-    pub(super) fn new(tcp: TcpListener, limits: Arc<EdgeLimits>, stop: CancellationToken) -> Self {
-        Self { tcp, limits, stop }
+    /// A door; `port` names it in the metrics.
+    pub(super) fn new(
+        tcp: TcpListener,
+        port: &'static str,
+        limits: Arc<EdgeLimits>,
+        stop: CancellationToken,
+    ) -> Self {
+        Self { tcp, port, limits, stop }
     }
 
     /// Lets connections in until it is stopped, then waits for the last to end.
@@ -61,7 +71,7 @@ impl Door {
     }
 
     async fn admit(&self, host: Arc<impl Host>, guests: &mut JoinSet<()>) {
-        let seats = Seats::new(self.limits.connections);
+        let seats = Seats::new(self.limits.connections, self.port);
         while let Some(seat) = seats.take().await {
             let (tcp, peer) = self.next().await;
             // Failing only costs latency.
@@ -86,7 +96,9 @@ impl Door {
                 Ok(accepted) => return accepted,
                 Err(error) if concerns_one_connection(&error) => {}
                 Err(error) => {
-                    tracing::error!(%error, "connections cannot be accepted now");
+                    if let Some(count) = OUT_OF_ORDER.may_speak() {
+                        tracing::error!(%error, count, "connections cannot be accepted now");
+                    }
                     tokio::time::sleep(REST).await;
                 }
             }

@@ -8,6 +8,7 @@ pub(super) struct Seats {
     free: Arc<Semaphore>,
     all: usize,
     crowded: watch::Sender<bool>,
+    taken: metrics::Gauge,
 }
 
 /// A place, kept while a connection, or a tunnel that came of it, lasts.
@@ -17,12 +18,13 @@ pub(super) struct Seat {
 }
 
 impl Seats {
-    pub(super) fn new(all: usize) -> Arc<Self> {
+    pub(super) fn new(all: usize, port: &'static str) -> Arc<Self> {
         let all = all.clamp(1, Semaphore::MAX_PERMITS);
         Arc::new(Self {
             free: Arc::new(Semaphore::new(all)),
             all,
             crowded: watch::Sender::new(false),
+            taken: metrics::gauge!("holdfast_edge_connections", "port" => port),
         })
     }
 
@@ -30,6 +32,7 @@ impl Seats {
     pub(super) async fn take(self: &Arc<Self>) -> Option<Seat> {
         let permit = self.free.clone().acquire_owned().await.ok()?;
         let seat = Seat { seats: self.clone(), _permit: permit };
+        self.taken.increment(1);
         self.update(self.free.available_permits());
         Some(seat)
     }
@@ -53,6 +56,7 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
+        self.seats.taken.decrement(1);
         // The place itself is given back right after.
         self.seats.update(self.seats.free.available_permits() + 1);
     }
@@ -64,7 +68,7 @@ mod tests {
 
     #[tokio::test]
     async fn it_is_crowded_before_it_is_full_and_until_there_is_room() {
-        let seats = Seats::new(20);
+        let seats = Seats::new(20, "test");
         let mut taken = Vec::new();
         for _ in 0..18 {
             taken.push(seats.take().await.unwrap());

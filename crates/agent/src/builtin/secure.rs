@@ -90,12 +90,15 @@ impl Secure {
             );
             return text(StatusCode::MISDIRECTED_REQUEST, sentence);
         }
-        if let Some(answer) = well_known::answer(self.source.as_ref(), &request).await {
-            return answer;
-        }
-        match &self.upstream {
-            Some(upstream) => upstream.forward(request, &asked, guest).await,
-            None => page::answer(&request, served),
+        let well_known = well_known::answer(self.source.as_ref(), &request).await;
+        match (&self.upstream, well_known) {
+            // What is not known here may be the upstream's own.
+            (Some(upstream), Some(answer)) if answer.status().is_client_error() => {
+                upstream.forward(request, &asked, guest).await
+            }
+            (_, Some(answer)) => answer,
+            (Some(upstream), None) => upstream.forward(request, &asked, guest).await,
+            (None, None) => page::answer(&request, served),
         }
     }
 }

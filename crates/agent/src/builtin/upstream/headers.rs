@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, FORWARDED, HOST, HeaderMap, HeaderName, HeaderValue,
-    PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, FORWARDED, HOST, HeaderMap, HeaderName,
+    HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 
 use crate::builtin::asked::Asked;
@@ -44,6 +44,17 @@ pub(super) fn strip_request(headers: &mut HeaderMap) {
     // The edge has said "continue" itself when it reads the body; and the length is that of the body it read.
     headers.remove(EXPECT);
     headers.remove(CONTENT_LENGTH);
+    join_cookies(headers);
+}
+
+/// HTTP/2 sends cookies one by one; HTTP/1.1 has one header for all (RFC 9113, 8.2.3).
+fn join_cookies(headers: &mut HeaderMap) {
+    let cookies: Vec<_> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if cookies.len() > 1
+        && let Ok(joined) = HeaderValue::from_bytes(&cookies.join(&b"; "[..]))
+    {
+        headers.insert(COOKIE, joined);
+    }
 }
 
 pub(super) fn strip_answer(headers: &mut HeaderMap) {
@@ -117,12 +128,15 @@ mod tests {
             ("x-forwarded-for", "1.2.3.4"),
             ("forwarded", "for=1.2.3.4"),
             ("cookie", "a=b"),
+            ("cookie", "c=d"),
             ("authorization", "Bearer x"),
         ]);
         strip_request(&mut given);
         let mut left: Vec<_> = given.keys().map(HeaderName::as_str).collect();
         left.sort_unstable();
         assert_eq!(left, ["authorization", "cookie", "host"]);
+        assert_eq!(given["cookie"], "a=b; c=d");
+        assert_eq!(given.len(), 3);
     }
 
     #[test]
