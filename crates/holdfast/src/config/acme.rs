@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use holdfast_acme::Eab;
 use serde::Deserialize;
 
 use super::{anchored, problem::Findings, secret::SecretText, url::WebUrl};
@@ -70,10 +70,12 @@ impl Acme {
         anchored(&mut self.root_certificate, directory);
     }
 
-    /// The binding's HMAC key as bytes; `None` when there is none, or it is not base64url.
-    pub(crate) fn eab_hmac_bytes(&self) -> Option<Vec<u8>> {
-        let text = self.eab_hmac_key.as_ref()?.expose().trim_end_matches('=');
-        BASE64_URL_SAFE_NO_PAD.decode(text).ok().filter(|key| !key.is_empty())
+    /// The external account, if there is one; `Err` when its key cannot be read.
+    pub(crate) fn binding(&self) -> Result<Option<Eab>, holdfast_acme::Error> {
+        match (&self.eab_key_id, &self.eab_hmac_key) {
+            (Some(id), Some(key)) => Eab::parse(id, key.expose()).map(Some),
+            _ => Ok(None),
+        }
     }
 
     pub(super) fn check(&self, findings: &mut Findings<'_>) {
@@ -110,8 +112,8 @@ impl Acme {
                 "is missing beside acme.eab_hmac_key",
                 "set both, or neither",
             ),
-            (Some(_), Some(_)) if self.eab_hmac_bytes().is_none() => {
-                findings.refuse_form("acme.eab_hmac_key", "is not base64url");
+            (Some(_), Some(_)) if self.binding().is_err() => {
+                findings.refuse_form("acme.eab_hmac_key", "is not base64");
             }
             _ => {}
         }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use base64::{Engine as _, prelude::BASE64_STANDARD};
+use holdfast_store::MasterKey;
 use serde::Deserialize;
 
 use super::{anchored, problem::Findings, secret::SecretText};
@@ -44,7 +44,7 @@ impl Security {
                 "is missing, and so is security.master_key",
                 "name a file, which is made at the first start, or give 32 bytes in base64",
             ),
-            (None, Some(key)) if !is_master_key(key.expose()) => {
+            (None, Some(key)) if MasterKey::parse(key.expose()).is_err() => {
                 findings.refuse_form("security.master_key", "is no key");
             }
             _ => {}
@@ -59,10 +59,6 @@ impl Security {
             findings.refuse_form("security.admin_token", "is too easy to guess, or has spaces");
         }
     }
-}
-
-fn is_master_key(text: &str) -> bool {
-    BASE64_STANDARD.decode(text.trim()).is_ok_and(|bytes| bytes.len() == 32)
 }
 
 /// Could this be sent as a bearer token, and is it long enough?

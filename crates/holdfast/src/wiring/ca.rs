@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_acme::{Ca, CaConfig, Eab, KeyType};
+use holdfast_acme::{Ca, CaConfig, Error, KeyType};
 use holdfast_store::{OrderLimits, SharedStore};
 
 use crate::{
@@ -15,8 +15,11 @@ const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// Makes the conversation; nothing is sent yet.
 pub(crate) fn open(acme: &Acme, store: SharedStore) -> Result<Ca, Failure> {
-    Ca::new(settings(acme)?, store)
-        .map_err(|error| Failure::usage(format!("[acme]: {}", chain(&error))))
+    Ca::new(settings(acme)?, store).map_err(|error| refused(&error))
+}
+
+fn refused(error: &Error) -> Failure {
+    Failure::usage(format!("[acme]: {}; mend that section.", chain(error)))
 }
 
 /// How many orders may be made and open.
@@ -35,7 +38,7 @@ fn settings(acme: &Acme) -> Result<CaConfig, Failure> {
             config::KeyType::Rsa2048 => KeyType::Rsa2048,
         },
         profile: acme.profile.clone(),
-        eab: binding(acme)?,
+        eab: acme.binding().map_err(|error| refused(&error))?,
         time_limit: TIME_LIMIT,
         limits: limits(acme),
     })
@@ -48,11 +51,4 @@ pub(crate) fn roots(acme: &Acme) -> Result<Option<String>, Failure> {
         let path = path.display();
         Failure::usage(format!("acme.root_certificate: {path} cannot be read ({error}); put the CA's root there, in PEM, or remove the key."))
     })
-}
-
-fn binding(acme: &Acme) -> Result<Option<Eab>, Failure> {
-    let (Some(id), Some(key)) = (&acme.eab_key_id, &acme.eab_hmac_key) else { return Ok(None) };
-    Eab::parse(id, key.expose())
-        .map(Some)
-        .map_err(|error| Failure::usage(format!("acme.eab_hmac_key: {}", chain(&error))))
 }

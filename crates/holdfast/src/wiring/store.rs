@@ -1,8 +1,8 @@
 //! The store, opened as configured: its schema brought up to date, its master key at hand.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
-use holdfast_store::{Error, MasterKey, OpenOptions, SharedStore};
+use holdfast_store::{Error, OpenOptions, SharedStore};
 use tokio::time::{Instant, sleep};
 
 use super::master_key;
@@ -20,24 +20,41 @@ const PACE: Duration = Duration::from_millis(500);
 /// Opens it. A master key is made only when the database holds nothing sealed.
 pub(crate) async fn open(config: &Config) -> Result<SharedStore, Failure> {
     let url = config.database.url.expose();
-    if let Some(key) = master_key::configured(&config.security)? {
-        return connect(&url, Some(key)).await;
+    let (key, made) = match master_key::configured(&config.security)? {
+        Some(key) => (key, None),
+        None => {
+            let path = free_place(config, &url).await?;
+            (master_key::make(path)?, Some(path))
+        }
+    };
+    match (holdfast_store::open(&url, Some(key), OpenOptions::default()).await, made) {
+        (Err(Error::WrongMasterKey { .. }), Some(path)) => Err(outrun(path)),
+        (opened, _) => opened.map_err(failed),
     }
-    // Without a key it opens only if there is nothing that would need one.
-    drop(connect(&url, None).await?);
-    let Some(path) = &config.security.master_key_file else { return connect(&url, None).await };
-    let key = master_key::make(path)?;
-    tracing::info!(file = %path.display(), id = key.id(), "a master key was made");
-    let opened = holdfast_store::open(&url, Some(key), OpenOptions::default()).await;
-    if matches!(opened, Err(Error::WrongMasterKey { .. })) {
-        // Another replica made one in the same moment, and it alone counts: ours has sealed nothing.
-        std::fs::remove_file(path).ok();
-        return Err(Failure::failed(format!(
-            "Another replica made the master key in this very moment; copy its key file to {} and start again.",
-            path.display()
-        )));
+}
+
+/// Where a master key may be made, if nothing was ever sealed under another one.
+async fn free_place<'a>(config: &'a Config, url: &str) -> Result<&'a Path, Failure> {
+    holdfast_store::migrate(url).await.map_err(failed)?;
+    match (
+        holdfast_store::master_key_id(url).await.map_err(failed)?,
+        &config.security.master_key_file,
+    ) {
+        (None, Some(path)) => Ok(path),
+        (None, None) => {
+            Err(Failure::usage("There is no master key; set security.master_key_file."))
+        }
+        (Some(id), _) => Err(failed(Error::MasterKeyMissing(id))),
     }
-    opened.map_err(failed)
+}
+
+/// Another replica made a key in the same moment, and it alone counts: ours has sealed nothing.
+fn outrun(path: &Path) -> Failure {
+    std::fs::remove_file(path).ok();
+    let path = path.display();
+    Failure::failed(format!(
+        "Another replica made the master key in this very moment; copy its key file to {path} and start again."
+    ))
 }
 
 /// Opens it for a server, which waits a while for a database that is just starting.
@@ -52,10 +69,6 @@ pub(crate) async fn open_patiently(config: &Config) -> Result<SharedStore, Failu
             opened => return opened,
         }
     }
-}
-
-async fn connect(url: &str, key: Option<MasterKey>) -> Result<SharedStore, Failure> {
-    holdfast_store::open(url, key, OpenOptions::default()).await.map_err(failed)
 }
 
 /// A database that does not answer was not reached; whatever else it says is a failure.

@@ -1,8 +1,176 @@
-//! The database and what opens it.
+//! The database and what opens it. Nothing is migrated or made: a database before its first start is in good order.
+
+use std::{os::unix::fs::PermissionsExt as _, time::Duration};
+
+use holdfast_store::{Error, MasterKey, OpenOptions, SharedStore};
 
 use super::finding::Finding;
-use crate::config::Config;
+use crate::{
+    clock,
+    config::{Config, DatabaseUrl, EdgeMode},
+    failure::chain,
+    wiring::master_key,
+};
 
-pub(super) async fn look(_config: &Config) -> Vec<Finding> {
-    Vec::new()
+/// Clocks further apart than this make lease and certificate times misleading.
+const SKEW: Duration = Duration::from_secs(2);
+
+pub(super) async fn look(config: &Config) -> Vec<Finding> {
+    let url = &config.database.url;
+    if let DatabaseUrl::Sqlite(path) = url
+        && !path.exists()
+    {
+        let seen = format!("{} is made at the first start", path.display());
+        return vec![Finding::good("database", seen), key(config, None).0];
+    }
+    match holdfast_store::master_key_id(&url.expose()).await {
+        Ok(sealed_under) => opened(config, sealed_under).await,
+        Err(Error::FileInUse { holder, .. }) => {
+            vec![Finding::good(
+                "database",
+                format!("{url} is in use by {holder}; ask that one without --config"),
+            )]
+        }
+        Err(error) if lacks_schema(&error) => {
+            let seen = format!("{url} answers; its schema is made at the first start");
+            vec![Finding::good("database", seen), key(config, None).0]
+        }
+        Err(error) => vec![Finding::wrong(
+            "database",
+            format!("{url}: {}", chain(&error)),
+            "See that the database runs, and that database.url names it and a user it lets in.",
+        )],
+    }
+}
+
+/// Did the database say that it knows none of our tables?
+fn lacks_schema(error: &Error) -> bool {
+    let Error::Database { source, .. } = error else { return false };
+    let Some(said) = source.as_database_error() else { return false };
+    said.code().is_some_and(|code| code == "42P01") || said.message().starts_with("no such table")
+}
+
+async fn opened(config: &Config, sealed_under: Option<String>) -> Vec<Finding> {
+    let url = &config.database.url;
+    let (finding, key) = key(config, sealed_under.as_deref());
+    let mut findings = vec![Finding::good("database", format!("{url} answers")), finding];
+    // Without the right key there is no more to see.
+    if sealed_under.is_some() && key.is_none() {
+        return findings;
+    }
+    let options = OpenOptions { migrate: false, connections: 1 };
+    match holdfast_store::open(&url.expose(), key.filter(|_| sealed_under.is_some()), options).await
+    {
+        Ok(store) => {
+            findings.extend(schema(&store).await);
+            findings.extend(skew(&store).await);
+            findings.extend(edges(&store, config.edge.mode).await);
+        }
+        Err(error) => {
+            findings.push(Finding::wrong("database", chain(&error), "See the server's log."))
+        }
+    }
+    findings
+}
+
+/// The key file, judged by the key the database was sealed under; and the key, if it is the right one.
+fn key(config: &Config, sealed_under: Option<&str>) -> (Finding, Option<MasterKey>) {
+    const WHAT: &str = "master key";
+    const RESTORE: &str =
+        "Put the right key back from your backup: without it nothing sealed can be opened.";
+    let configured = match master_key::configured(&config.security) {
+        Ok(configured) => configured,
+        Err(failure) => return (Finding::wrong(WHAT, failure.to_string(), RESTORE), None),
+    };
+    match (configured, sealed_under) {
+        (None, None) => (
+            Finding::good(WHAT, "is made at the first start; put a copy in a safe place then"),
+            None,
+        ),
+        (None, Some(id)) => (
+            Finding::wrong(
+                WHAT,
+                format!("the database was sealed under key {id}, and the key file is not there"),
+                RESTORE,
+            ),
+            None,
+        ),
+        (Some(key), Some(id)) if key.id() != id => (
+            Finding::wrong(
+                WHAT,
+                format!("the database was sealed under key {id}, this one is {}", key.id()),
+                RESTORE,
+            ),
+            None,
+        ),
+        (Some(key), _) => (
+            readable_by_others(config)
+                .unwrap_or_else(|| Finding::good(WHAT, format!("key {} is at hand", key.id()))),
+            Some(key),
+        ),
+    }
+}
+
+fn readable_by_others(config: &Config) -> Option<Finding> {
+    let path = config.security.master_key_file.as_ref()?;
+    let mode = std::fs::metadata(path).ok()?.permissions().mode();
+    let path = path.display();
+    (mode & 0o077 != 0).then(|| {
+        Finding::doubtful(
+            "master key",
+            format!("{path} can be read by others (mode {:o})", mode & 0o777),
+            format!("Run: chmod 600 {path}"),
+        )
+    })
+}
+
+async fn schema(store: &SharedStore) -> Option<Finding> {
+    let (applied, known) = store.schema().await.ok()?;
+    Some(match applied.cmp(&known) {
+        std::cmp::Ordering::Equal => Finding::good("schema", format!("at version {applied}")),
+        std::cmp::Ordering::Less => Finding::doubtful(
+            "schema",
+            format!("at version {applied}; this release brings {known}"),
+            "Start a replica of this release, or run `holdfast migrate`.",
+        ),
+        std::cmp::Ordering::Greater => Finding::doubtful(
+            "schema",
+            format!("at version {applied}, of a newer release; this one knows {known}"),
+            "Update this replica as well.",
+        ),
+    })
+}
+
+async fn skew(store: &SharedStore) -> Option<Finding> {
+    let (theirs, ours) = (store.ping().await.ok()?, clock::now());
+    let apart = theirs.since(ours).max(ours.since(theirs));
+    Some(match apart < SKEW {
+        true => Finding::good("clock", "this machine and the database agree"),
+        false => Finding::doubtful(
+            "clock",
+            format!("this machine and the database are {} apart", clock::span(apart)),
+            "Keep both on time, with NTP.",
+        ),
+    })
+}
+
+async fn edges(store: &SharedStore, mode: EdgeMode) -> Option<Finding> {
+    if mode == EdgeMode::None {
+        return None;
+    }
+    let edges = store.edges().await.ok()?;
+    let live = edges.iter().filter(|edge| edge.live).count();
+    Some(match (live, edges.len()) {
+        (0, 0) => Finding::doubtful(
+            "edge",
+            "no edge has reported yet",
+            "Start a replica with edge.mode = \"builtin\", or an agent beside a proxy.",
+        ),
+        (0, known) => Finding::doubtful(
+            "edge",
+            format!("none of {known} edges reported within the last 30 s"),
+            "Start them; `holdfast edge list` says which.",
+        ),
+        (live, known) => Finding::good("edge", format!("{live} of {known} edges live")),
+    })
 }
