@@ -46,18 +46,25 @@ pub(crate) async fn bare_loop(
     begun.elapsed()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixty_four_at_once_all_succeed() {
-    let world = World::start().await;
+async fn check(world: &World) {
     let (directory, root) = (world.net.directory_url(), world.net.root_pem());
     let count = 500;
     let took = bare_loop(&directory, root, &world.web, count, 64).await;
-    println!(
-        "{count} certificates in {took:?}: {:.0} per second",
-        count as f64 / took.as_secs_f64()
-    );
+    let rate = count as f64 / took.as_secs_f64();
+    println!("{count} certificates in {took:?}: {rate:.0} per second");
     let orders = world.json("/dev/orders").await;
     let orders = orders.as_array().unwrap();
     assert_eq!(orders.len(), count);
     assert!(orders.iter().all(|order| order["finalized"] == 1 && order["status"] == "valid"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_four_at_once_all_succeed() {
+    check(&World::start().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_four_at_once_all_succeed_with_a_journal() {
+    let data = tempfile::tempdir().unwrap();
+    check(&World::start_with(|config| config.data = Some(data.path().to_owned())).await).await;
 }

@@ -51,6 +51,24 @@ async fn a_dropped_reply_was_processed() {
 }
 
 #[tokio::test]
+async fn over_http_1_a_dropped_reply_closes_the_connection() {
+    let world = World::start().await;
+    set(&world, "dropped-reply", "1");
+    let curl = tokio::process::Command::new("curl")
+        .args([
+            "--http1.1",
+            "--insecure",
+            "--silent",
+            "-d",
+            "{}",
+            &world.net.url("/acme/new-account"),
+        ])
+        .status();
+    const EMPTY_REPLY: i32 = 52;
+    assert_eq!(curl.await.unwrap().code(), Some(EMPTY_REPLY));
+}
+
+#[tokio::test]
 async fn an_unavailable_ca_says_for_how_long() {
     let world = World::start().await;
     set(&world, "unavailable", "7");
