@@ -5,11 +5,8 @@ use std::fmt::Write as _;
 /// The fingerprint of a certificate's DER.
 #[must_use]
 pub fn fingerprint(der: &[u8]) -> String {
-    hex(ring::digest::digest(&ring::digest::SHA256, der).as_ref())
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
+    let digest = ring::digest::digest(&ring::digest::SHA256, der);
+    digest.as_ref().iter().fold(String::with_capacity(64), |mut hex, byte| {
         // Writing to a string cannot fail.
         write!(hex, "{byte:02x}").ok();
         hex

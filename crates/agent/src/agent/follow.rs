@@ -14,6 +14,9 @@ use super::trouble::Trouble;
 use super::{AgentConfig, within};
 use crate::{Error, Feed, Result, Target};
 
+/// When nothing was seen for so long, what was seen before is reported without the rest of its batch.
+const LULL: Duration = Duration::from_millis(50);
+
 /// How long one call waits for a change.
 const WAIT: Duration = Duration::from_secs(20);
 
@@ -24,6 +27,8 @@ pub(super) struct Follower<'a> {
     outbox: &'a Outbox,
     retries: Retries,
     at: Revision,
+    /// Was there more than the last answer could hold?
+    more: bool,
     /// While everything is listed anew: the epoch before.
     listing: Option<i64>,
 }
@@ -36,7 +41,8 @@ impl<'a> Follower<'a> {
         outbox: &'a Outbox,
         at: Revision,
     ) -> Self {
-        Self { feed, target, config, outbox, retries: Retries::default(), at, listing: None }
+        let retries = Retries::default();
+        Self { feed, target, config, outbox, retries, at, more: false, listing: None }
     }
 
     /// Runs until the edge must register again.
@@ -68,9 +74,10 @@ impl<'a> Follower<'a> {
         let limit = usize::try_from(self.config.batch).unwrap_or(usize::MAX);
         tasks.extend(self.retries.due(Instant::now(), limit, &tasks));
         self.work(tasks).await?;
-        self.at = changes.up_to;
-        self.end_listing(changes.more).await?;
+        (self.at, self.more) = (changes.up_to, changes.more);
+        self.end_listing().await?;
         self.outbox.settled(self.retries.settled_up_to(self.at));
+        self.outbox.flush();
         Ok(())
     }
 
@@ -81,6 +88,7 @@ impl<'a> Follower<'a> {
             tokio::time::sleep(wait).await;
             return Ok(Changes { items: Vec::new(), up_to: self.at, more: true });
         }
+        let wait = if self.more { Duration::ZERO } else { wait };
         let ask = self.feed.changes(self.at, self.config.batch, wait);
         match within(wait + self.config.answer_limit, ask).await {
             Err(Error::RevisionGone) if self.at != Revision::default() => {
@@ -104,9 +112,9 @@ impl<'a> Follower<'a> {
         Ok(())
     }
 
-    async fn end_listing(&mut self, more: bool) -> Result<()> {
+    async fn end_listing(&mut self) -> Result<()> {
         if let Some(epoch) = self.listing
-            && !more
+            && !self.more
         {
             self.target.listing_ended(epoch != self.at.epoch).await?;
             self.listing = None;
@@ -126,10 +134,16 @@ impl<'a> Follower<'a> {
             }
         });
         let mut looks = stream::iter(looks.collect::<Vec<_>>()).buffer_unordered(probes);
-        while let Some((task, seen)) = looks.next().await {
-            self.settle(task, seen);
+        loop {
+            tokio::select! {
+                look = looks.next() => match look {
+                    Some((task, seen)) => self.settle(task, seen),
+                    None => return Ok(()),
+                },
+                // Those who were seen need not wait for the slowest.
+                () = tokio::time::sleep(LULL) => self.outbox.flush(),
+            }
         }
-        Ok(())
     }
 
     /// Puts in place what is to be served, and takes away what is not; gives what was refused.

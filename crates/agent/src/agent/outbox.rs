@@ -38,9 +38,16 @@ impl Outbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Keeps an observation for the next report.
     pub(super) fn saw(&self, observation: Observation) {
         self.lock().observations.insert(observation.domain, observation);
-        self.filled.notify_one();
+    }
+
+    /// What was seen is to be reported now.
+    pub(super) fn flush(&self) {
+        if !self.lock().observations.is_empty() {
+            self.filled.notify_one();
+        }
     }
 
     /// Everything up to here was seen, or refused, and put in here. Never goes back: what is listed anew was settled before.

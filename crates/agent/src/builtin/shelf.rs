@@ -78,7 +78,7 @@ impl Shelf {
             return Ok(None);
         }
         let Some(served) = self.look_up(name).await? else {
-            self.unknown.insert(name.clone(), Instant::now() + self.unknown_for);
+            self.know_unknown(name);
             return Ok(None);
         };
         // Refused when it was swapped or withdrawn meanwhile; then it is this visitor's alone.
@@ -91,8 +91,9 @@ impl Shelf {
         self.known.insert(name.clone(), Arc::new(self.fresh(served)));
     }
 
-    /// Forgets a name: from now on the source decides.
+    /// Forgets a name, and for a moment refuses it whatever the source says: it may still have it, for other edges.
     pub(super) fn withdraw(&self, name: &Hostname) {
+        self.know_unknown(name);
         self.known.remove(name);
     }
 
@@ -106,6 +107,10 @@ impl Shelf {
     fn fresh(&self, served: Served) -> Served {
         served.recheck_in(self.recheck_after);
         served
+    }
+
+    fn know_unknown(&self, name: &Hostname) {
+        self.unknown.insert(name.clone(), Instant::now() + self.unknown_for);
     }
 
     fn is_known_unknown(&self, name: &Hostname) -> bool {

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use holdfast_model::Hostname;
-use holdfast_store::{Bundle, ChallengeKind, Secret, SharedStore};
+use holdfast_store::{Bundle, ChallengeKind, Secret, SharedStore, proof_answer};
 use tokio::sync::OnceCell;
 
 use crate::Result;
@@ -58,9 +58,4 @@ impl Source for StoreSource {
         let secret = self.secret.get_or_try_init(|| self.store.cluster_secret()).await?;
         Ok(proof_answer(secret, nonce))
     }
-}
-
-fn proof_answer(secret: &Secret, nonce: &str) -> String {
-    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.expose());
-    crate::fingerprint::hex(ring::hmac::sign(&key, nonce.as_bytes()).as_ref())
 }
