@@ -15,7 +15,7 @@ async fn two_thousand_names_drain_at_the_cas_pace() {
     let world =
         World::start(Setup { backend: Backend::Postgres, limits, engines: 2, ..Setup::default() })
             .await;
-    world.devnet.faults().set("order-limit", "300/5", None).unwrap();
+    world.devnet.faults().set("order-limit", "300/15", None).unwrap();
     let all: Vec<_> = (0..2_000).map(|n| new(&format!("crowd-{n}.test"), None)).collect();
     for part in all.chunks(1_000) {
         for added in world.store.add_many(part).await.unwrap() {

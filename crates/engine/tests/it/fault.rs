@@ -89,7 +89,7 @@ async fn wrong_answer_at_the_challenge() {
 
 #[tokio::test]
 async fn order_invalid_at_finalize() {
-    ends_in("finalize-invalid", "shop.test", State::AcmeOrderFailed, "acme-order-invalid").await;
+    ends_in("finalize-invalid", "shop.test", State::AcmeOrderFailed, "acme-server").await;
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn servfail() {
 
 #[tokio::test]
 async fn points_elsewhere() {
-    ends_in("dns-wrong", "shop.test", State::DnsVerificationFailed, "dns-cname-elsewhere").await;
+    ends_in("dns-wrong", "shop.test", State::DnsVerificationFailed, "dns-address-elsewhere").await;
 }
 
 #[tokio::test]
