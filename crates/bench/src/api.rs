@@ -1,0 +1,146 @@
+//! Holdfast's API, as far as it is driven here.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use holdfast_model::Timestamp;
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::machine;
+use crate::web::Web;
+
+/// How often the counts are looked at: seldom enough to cost nothing that shows.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// One replica's API.
+#[derive(Clone)]
+pub struct Api(Web);
+
+impl Api {
+    /// The API at an address.
+    pub fn new(base: &str, token: &str) -> Result<Self> {
+        Ok(Self(Web::new(base, None, Some(token))?))
+    }
+
+    /// The requests themselves.
+    #[must_use]
+    pub fn web(&self) -> &Web {
+        &self.0
+    }
+
+    /// Is it ready?
+    pub async fn is_ready(&self) -> bool {
+        let answer = self.0.send(Method::GET, "/health/ready", None).await;
+        answer.is_ok_and(|(status, _)| status == StatusCode::OK)
+    }
+
+    /// Waits until it is ready.
+    pub async fn ready(&self, within: Duration) -> Result<()> {
+        let deadline = Instant::now() + within;
+        while !self.is_ready().await {
+            ensure!(Instant::now() < deadline, "{} was not ready in {within:?}", self.0.base());
+            sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
+    }
+
+    /// Adds one domain.
+    pub async fn add(&self, name: &str) -> Result<Value> {
+        self.0.ask(Method::POST, "/v1/domains", Some(&json!({ "name": name }))).await
+    }
+
+    /// Adds many domains in one request, all of which must be new.
+    pub async fn add_many(&self, names: &[String]) -> Result<()> {
+        let items: Vec<Value> = names.iter().map(|name| json!({ "name": name })).collect();
+        let batch = json!({ "items": items });
+        let answer = self.0.ask(Method::POST, "/v1/domains:batch", Some(&batch)).await?;
+        let results = answer.get("items").and_then(Value::as_array).context("no results")?;
+        for result in results {
+            ensure!(result.get("status") == Some(&json!(201)), "not added: {result}");
+        }
+        Ok(())
+    }
+
+    /// One domain.
+    pub async fn domain(&self, name: &str) -> Result<Value> {
+        self.0.get(&format!("/v1/domains/{name}")).await
+    }
+
+    /// Waits until a domain is Active, looking often.
+    pub async fn active(&self, name: &str, within: Duration) -> Result<()> {
+        let deadline = Instant::now() + within;
+        loop {
+            let domain = self.domain(name).await?;
+            if state(&domain) == "Active" {
+                return Ok(());
+            }
+            ensure!(Instant::now() < deadline, "{name} was not Active in {within:?}: {domain}");
+            sleep(Duration::from_millis(3)).await;
+        }
+    }
+
+    /// How many domains are Active, as the metrics say.
+    pub async fn count_active(&self) -> Result<usize> {
+        let (_, text) = self.0.send(Method::GET, "/metrics", None).await?;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let line =
+            text.lines().find_map(|line| line.strip_prefix("holdfast_domains{state=\"Active\"}"));
+        Ok(line.context("no count of Active domains in /metrics")?.trim().parse()?)
+    }
+
+    /// Domains whose name begins so, page by page.
+    pub async fn list(&self, prefix: &str) -> Result<Vec<Value>> {
+        let (mut all, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = self.0.get(&format!("/v1/domains?limit=1000&q={prefix}{cursor}")).await?;
+            let items = page.get("items").and_then(Value::as_array).context("no items")?;
+            all.extend(items.iter().cloned());
+            match page.get("next_cursor").and_then(Value::as_str) {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return Ok(all),
+            }
+        }
+    }
+
+    /// Adds these domains, whose names begin with `prefix`, and waits until all are Active: how long that took, from the request to the
+    /// moment the last became Active.
+    pub async fn provision(
+        &self,
+        prefix: &str,
+        names: &[String],
+        within: Duration,
+    ) -> Result<Duration> {
+        let before = self.count_active().await?;
+        let (begun, deadline) = (machine::now(), Instant::now() + within);
+        self.add_many(names).await?;
+        while self.count_active().await? < before + names.len() {
+            if Instant::now() >= deadline {
+                bail!("not all Active in {within:?}: {}", self.stragglers(prefix).await?);
+            }
+            sleep(LOOK_EVERY).await;
+        }
+        let done = self.list(prefix).await?;
+        let last = done.iter().map(updated_at).collect::<Result<Vec<_>>>()?.into_iter().max();
+        Ok(last.context("no domains")?.since(begun))
+    }
+
+    async fn stragglers(&self, prefix: &str) -> Result<String> {
+        let all = self.list(prefix).await?;
+        let late: Vec<&Value> = all.iter().filter(|domain| state(domain) != "Active").collect();
+        let first = late.first().map(ToString::to_string).unwrap_or_default();
+        Ok(format!("{} are not, such as {first}", late.len()))
+    }
+}
+
+/// A domain's state.
+#[must_use]
+pub fn state(domain: &Value) -> &str {
+    domain.get("state").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn updated_at(domain: &Value) -> Result<Timestamp> {
+    let text = domain.get("updated_at").and_then(Value::as_str).context("no updated_at")?;
+    Ok(Timestamp::parse(text)?)
+}

@@ -1,0 +1,87 @@
+//! The figures, one file each: what is measured, and the table that comes of it.
+
+mod challenge;
+mod issuance;
+mod latency;
+mod scale;
+mod site;
+mod up;
+
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+
+use crate::machine;
+use crate::progress::Progress;
+use crate::report::Report;
+
+/// A figure, or what belongs together of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Figure {
+    /// Certificates per second beside a bare loop, lego, certbot and Caddy.
+    Issuance,
+    /// One idle domain, from the request to Active.
+    Latency,
+    /// `holdfast up`: time until ready, memory.
+    Up,
+    /// 1,000 to 100,000 domains stored, none due.
+    Scale,
+    /// Challenge answers per second beside nginx.
+    Challenge,
+}
+
+impl Figure {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Up, Self::Latency, Self::Challenge, Self::Scale, Self::Issuance];
+
+    /// Its name, as typed and as in the document's markers.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Issuance => "issuance",
+            Self::Latency => "latency",
+            Self::Up => "up",
+            Self::Scale => "scale",
+            Self::Challenge => "challenge",
+        }
+    }
+}
+
+/// What every figure needs.
+pub struct Ground {
+    /// The release binary.
+    pub holdfast: PathBuf,
+    /// How many interleaved runs a figure is the median of.
+    pub runs: usize,
+    /// Where it is said how far things are.
+    pub progress: Progress,
+    /// Where the tables go; none to print them alone.
+    pub report: Option<Report>,
+}
+
+impl Ground {
+    /// Measures one figure, prints its table and writes it down.
+    pub async fn measure(&self, figure: Figure) -> Result<()> {
+        ensure!(self.holdfast.is_file(), "there is no {}: run ./dev", self.holdfast.display());
+        let load = machine::load()?;
+        self.progress.part(figure.name());
+        self.progress.say(format!("load before: {load:.2}"));
+        let table = match figure {
+            Figure::Issuance => issuance::measure(self).await?,
+            Figure::Latency => latency::measure(self).await?,
+            Figure::Up => up::measure(self).await?,
+            Figure::Scale => scale::measure(self).await?,
+            Figure::Challenge => challenge::measure(self).await?,
+        };
+        println!("\n{table}");
+        match &self.report {
+            Some(report) => report.write(figure.name(), load, &table),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn say(&self, line: impl AsRef<str>) {
+        self.progress.say(line);
+    }
+}

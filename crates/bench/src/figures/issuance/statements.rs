@@ -1,0 +1,71 @@
+//! Statements per certificate, counted by PostgreSQL itself. In a run of its own: counting costs time.
+
+use anyhow::Result;
+use holdfast_testkit::{Durability, Postgres};
+use sqlx::{Connection as _, Executor as _, PgConnection, Row as _};
+
+use crate::figures::Ground;
+use crate::figures::site::{Backend, Database, Site};
+use crate::network::Network;
+use crate::replica::EdgeMode;
+
+/// How many of the busiest are shown.
+const SHOWN: usize = 12;
+
+/// Counts over a batch of `domains`, and says so in a sentence.
+pub(super) async fn count(ground: &Ground, network: &Network, domains: usize) -> Result<String> {
+    let database = counting_server().await?;
+    let url = database.url();
+    let site =
+        Site::over(&ground.holdfast, network, Backend::Postgres, EdgeMode::None, database).await?;
+    site.provision(domains).await?;
+    let mut connection = PgConnection::connect(&url).await?;
+    let before = transactions(&mut connection).await?;
+    connection.execute("SELECT pg_stat_statements_reset()").await?;
+    site.provision(domains).await?;
+    let after = transactions(&mut connection).await?;
+    let counted = busiest(&mut connection).await?;
+    let all: i64 = counted.iter().map(|(calls, _)| calls).sum();
+    for (calls, text) in counted.iter().take(SHOWN) {
+        let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text: String = text.chars().take(100).collect();
+        ground.say(format!("{:>6.2} per certificate: {text}", per(*calls, domains)));
+    }
+    Ok(format!(
+        "Statements per certificate on PostgreSQL, from the request to Active: **{:.1}**, in {:.1} transactions \
+         (`pg_stat_statements`, everything that the database was asked in that time).\n",
+        per(all, domains),
+        per(after - before, domains)
+    ))
+}
+
+fn per(count: i64, domains: usize) -> f64 {
+    count as f64 / domains as f64
+}
+
+/// A server that counts: the library must be there when it starts.
+async fn counting_server() -> Result<Database> {
+    let mut server = Box::new(Postgres::start(Durability::Durable).await?);
+    let mut connection = PgConnection::connect(&server.url("postgres")).await?;
+    connection.execute("ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'").await?;
+    connection.close().await?;
+    server.restart().await?;
+    let url = server.database().await?;
+    let mut connection = PgConnection::connect(&url).await?;
+    connection.execute("CREATE EXTENSION pg_stat_statements").await?;
+    connection.close().await?;
+    Ok(Database::Postgres { server, url })
+}
+
+async fn transactions(connection: &mut PgConnection) -> Result<i64> {
+    let asked = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()";
+    Ok(sqlx::query(asked).fetch_one(connection).await?.try_get(0)?)
+}
+
+async fn busiest(connection: &mut PgConnection) -> Result<Vec<(i64, String)>> {
+    let asked = "SELECT calls, query FROM pg_stat_statements s
+         JOIN pg_database d ON d.oid = s.dbid AND d.datname = current_database()
+         WHERE query NOT LIKE '%pg_stat_%' ORDER BY calls DESC";
+    let rows = sqlx::query(asked).fetch_all(connection).await?;
+    rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+}
