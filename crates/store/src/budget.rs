@@ -1,9 +1,11 @@
-//! The order budget as a token bucket in one timestamp (GCRA): when the bucket will be full again. Pure, so that
-//! both databases reckon alike.
+//! How many orders an account may make: its pause, the orders in flight, and its budget as a token bucket in one
+//! timestamp (GCRA): when the bucket will be full again. Pure, so that both databases reckon alike.
 
 use std::time::Duration;
 
 use holdfast_model::Timestamp;
+
+use crate::{Claimed, OrderLimits};
 
 const WINDOW: Duration = Duration::from_secs(3 * 3600);
 
@@ -57,6 +59,37 @@ impl Budget {
 
     fn missing(self, now: Timestamp) -> Duration {
         self.full_at.map_or(Duration::ZERO, |full_at| full_at.since(now))
+    }
+}
+
+/// What an account allows now.
+pub(crate) struct Room {
+    pub(crate) now: Timestamp,
+    pub(crate) paused_until: Option<Timestamp>,
+    pub(crate) budget: Budget,
+    pub(crate) in_flight: u32,
+}
+
+impl Room {
+    /// How many orders.
+    pub(crate) fn allowed(&self, limits: OrderLimits) -> u32 {
+        if self.paused_until.is_some() {
+            return 0;
+        }
+        self.budget.available(self.now).min(limits.in_flight.saturating_sub(self.in_flight))
+    }
+
+    /// When the clock alone opens the queue again, if it does, after `work` was taken of what was allowed.
+    pub(crate) fn ask_again_at(&self, work: &[Claimed], allowed: u32) -> Option<Timestamp> {
+        if self.paused_until.is_some() {
+            return self.paused_until;
+        }
+        let taken = u32::try_from(work.len()).unwrap_or(u32::MAX);
+        if taken < allowed {
+            // The queue is empty.
+            return None;
+        }
+        self.budget.taken(self.now, taken).next_at(self.now)
     }
 }
 

@@ -27,6 +27,7 @@ mod postgres;
 mod row;
 mod seal;
 mod secret;
+mod sqlite;
 mod token;
 mod wake;
 mod work;

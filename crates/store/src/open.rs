@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Error, MasterKey, Result, SharedStore, postgres};
+use crate::{Error, MasterKey, Result, SharedStore, postgres, sqlite};
 
 /// How a store is opened.
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ pub async fn open(
         Kind::Postgres => {
             Arc::new(postgres::PostgresStore::open(url, master, &options).await?) as SharedStore
         }
-        Kind::Sqlite(_) => return Err(Error::BadUrl(url.to_owned())),
+        Kind::Sqlite(file) => Arc::new(sqlite::SqliteStore::open(file, master, &options).await?),
     })
 }
 
@@ -62,10 +62,7 @@ pub async fn open(
 pub async fn migrate(url: &str) -> Result<()> {
     match kind(url)? {
         Kind::Postgres => postgres::migrate(&postgres::options(url)?).await,
-        Kind::Sqlite(file) => {
-            let _ = file;
-            Ok(())
-        }
+        Kind::Sqlite(file) => sqlite::migrate(file).await,
     }
 }
 
@@ -77,9 +74,6 @@ pub async fn migrate(url: &str) -> Result<()> {
 pub async fn master_key_id(url: &str) -> Result<Option<String>> {
     match kind(url)? {
         Kind::Postgres => postgres::master_key_id(url).await,
-        Kind::Sqlite(file) => {
-            let _ = file;
-            Ok(None)
-        }
+        Kind::Sqlite(file) => sqlite::master_key_id(file).await,
     }
 }

@@ -123,6 +123,9 @@ pub trait Work: Send + Sync {
     async fn postpone_removal(&self, claimed: &Claimed, until: Timestamp) -> Result<()>;
 }
 
+/// Further ahead than this, workers see it in time by polling.
+const SOON: Duration = Duration::from_secs(6);
+
 impl Commit {
     /// Where it leaves the process, for the crash walk.
     pub(crate) fn point(&self) -> Point {
@@ -155,5 +158,21 @@ impl Commit {
     pub(crate) fn keeps_claim(&self, before: &Claimed) -> bool {
         let open = before.domain.order_open && !self.order_ends(before);
         self.keep_claim && (self.transition.queued_at.is_none() || open)
+    }
+
+    /// May a worker have something to do because of it, sooner than it would look by itself: due now or soon, a place in the
+    /// queue, room at the CA?
+    pub(crate) fn makes_work(
+        &self,
+        before: &Claimed,
+        after: &Claimed,
+        due_at: Option<Timestamp>,
+    ) -> bool {
+        let domain = &after.domain;
+        let soon = domain.updated_at.plus(SOON);
+        let due = !self.keeps_claim(before) && due_at.is_some_and(|at| at <= soon);
+        let queued = domain.queued_at.is_some() && !domain.order_open;
+        let parked = domain.order_open && domain.state.is_phase_failure();
+        due || queued || parked || (before.domain.order_open && self.order_ends(before))
     }
 }

@@ -135,12 +135,14 @@ impl PostgresStore {
         let mut answers: Answers = new.iter().map(|_| None).collect();
         let mut open: Vec<_> =
             new.iter().enumerate().map(|(place, new)| Request::new(new, place)).collect();
-        for _ in 0..TRIES {
+        let mut stalled = 0;
+        while !open.is_empty() && stalled < TRIES {
+            let before = open.len();
             self.insert(&mut transaction, &mut open, &mut answers).await?;
-            if open.is_empty() {
-                break;
+            if !open.is_empty() {
+                self.look(&mut transaction, &mut open, &mut answers).await?;
             }
-            self.look(&mut transaction, &mut open, &mut answers).await?;
+            stalled += u32::from(open.len() == before);
         }
         transaction.commit().await?;
         Ok(answers.into_iter().map(|answer| answer.unwrap_or(Err(Error::HolderVanished))).collect())

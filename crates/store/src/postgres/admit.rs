@@ -3,13 +3,12 @@
 
 use std::time::Duration;
 
-use holdfast_model::Timestamp;
 use sqlx::Postgres;
 
 use super::{PostgresStore, known_states, micros, sql, work::take_claim};
 use crate::{
     AccountId, Admission, Claimant, Claimed, Error, OrderLimits, Result,
-    budget::Budget,
+    budget::Room,
     pool::Transaction,
     row::{Fields as _, budget, claimed, domain_columns},
 };
@@ -56,14 +55,6 @@ const TAKE: &str = concat!(
     " FROM claimed d LEFT JOIN certificate c ON c.id = d.certificate_id ORDER BY (d.certificate_id IS NULL), d.queued_at, d.id"
 );
 
-/// What the account allows.
-struct Room {
-    now: Timestamp,
-    paused_until: Option<Timestamp>,
-    budget: Budget,
-    in_flight: u32,
-}
-
 impl PostgresStore {
     pub(super) async fn admit_queued(
         &self,
@@ -107,28 +98,6 @@ async fn room(
         budget: budget(&row, limits)?,
         in_flight,
     })
-}
-
-impl Room {
-    fn allowed(&self, limits: OrderLimits) -> u32 {
-        if self.paused_until.is_some() {
-            return 0;
-        }
-        self.budget.available(self.now).min(limits.in_flight.saturating_sub(self.in_flight))
-    }
-
-    /// When the clock alone opens the queue again, if it does.
-    fn ask_again_at(&self, work: &[Claimed], allowed: u32) -> Option<Timestamp> {
-        if self.paused_until.is_some() {
-            return self.paused_until;
-        }
-        let taken = u32::try_from(work.len()).unwrap_or(u32::MAX);
-        if taken < allowed {
-            // The queue is empty.
-            return None;
-        }
-        self.budget.taken(self.now, taken).next_at(self.now)
-    }
 }
 
 async fn take(

@@ -1,7 +1,7 @@
 //! Committing a step: the domain's row by compare-and-swap, its history and what the step produced, in one statement. Three
 //! statements serve all steps: those that touch no order, those that do, and those that deploy.
 
-use holdfast_model::{Note, State};
+use holdfast_model::{Note, State, Timestamp};
 use sqlx::Postgres;
 use uuid::Uuid;
 
@@ -9,7 +9,7 @@ use super::{PostgresStore, maybe_time, sql, time};
 use crate::{
     Claimed, Commit, Error, NewCertificate, Result, Topic,
     pool::Statement,
-    row::{claimed, domain_columns},
+    row::{Fields as _, claimed, domain_columns},
     seal::{Place, Sealed},
 };
 
@@ -144,7 +144,7 @@ impl PostgresStore {
             // Written by this very statement, which does not see its own rows.
             after.domain.certificate = Some(issued.certificate.summary.clone());
         }
-        self.tell_of(commit, &after, ends, deploys);
+        self.tell_of(before, commit, &after, deploys, row.maybe_at("due_at")?);
         Ok(after)
     }
 
@@ -182,7 +182,14 @@ impl PostgresStore {
             .bind(challenge.map(|challenge| challenge.authorization_url.as_str())))
     }
 
-    fn tell_of(&self, commit: &Commit, after: &Claimed, ends: bool, deploys: bool) {
+    fn tell_of(
+        &self,
+        before: &Claimed,
+        commit: &Commit,
+        after: &Claimed,
+        deploys: bool,
+        due_at: Option<Timestamp>,
+    ) {
         let mut topics = Vec::with_capacity(3);
         if !commit.transition.hops.is_empty() {
             topics.push(Topic::Events);
@@ -190,11 +197,7 @@ impl PostgresStore {
         if deploys {
             topics.push(Topic::Deployments);
         }
-        let domain = &after.domain;
-        let left_over = domain.wanted.is_some() || domain.removing_since.is_some();
-        let queued = domain.queued_at.is_some() && !domain.order_open;
-        let parked = domain.order_open && domain.state.is_phase_failure();
-        if ends || queued || left_over || parked {
+        if commit.makes_work(before, after, due_at) {
             topics.push(Topic::Work);
         }
         self.herald.tell(&topics);

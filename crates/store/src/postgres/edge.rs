@@ -13,7 +13,7 @@ use crate::{
     Changes, DeploymentStatus, Edge, EdgeId, EdgeReport, Edges, Error, NewEdge, Observation,
     Result, Revision, Topic,
     pool::Statement,
-    row::{Fields as _, change, edge, report, revision},
+    row::{Fields as _, edge, report, revision},
 };
 
 /// An edge `e` as people see it.

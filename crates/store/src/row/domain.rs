@@ -12,7 +12,7 @@ macro_rules! domain_columns {
     () => {
         "d.id, d.name, d.tenant, d.resource, d.target, d.edge_group, d.labels, d.orchestration_id, d.state, d.attempt, d.entered_at, \
          d.next_attempt_at, d.queued_at, d.failures, d.failing_since, d.error_code, d.error_detail, d.order_id, d.wanted, \
-         d.removing_since, d.revoke, d.removed_at, d.lapses, d.created_at, d.updated_at, d.version, d.claim_epoch, \
+         d.removing_since, d.revoke, d.removed_at, d.lapses, d.created_at, d.updated_at, d.version, d.claim_epoch, d.due_at, \
          c.serial, c.sha256, c.not_before, c.not_after, c.issuer, c.directory"
     };
 }

@@ -1,0 +1,133 @@
+//! SQLite: one process, one file, nothing to install. A file per noun; this one opens the store and says what all of them share.
+//!
+//! One connection writes, a few read. A commit is on the disk before it is answered (WAL with `synchronous=FULL`): nothing
+//! that was promised is lost to a power cut.
+
+mod account;
+mod add;
+mod admit;
+mod certificate;
+mod challenge;
+mod claim;
+mod clock;
+mod commit;
+mod domain;
+mod edge;
+mod event;
+mod key;
+mod lock;
+mod maintenance;
+mod migration;
+mod order;
+mod patch;
+mod removal;
+mod restore;
+mod token;
+mod work;
+
+use std::{path::Path, time::Duration};
+
+use holdfast_model::{State, Timestamp};
+use sqlx::{
+    Sqlite,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
+};
+use tokio::sync::{OnceCell, watch};
+
+pub(crate) use self::migration::migrate;
+use self::{clock::now, lock::FileLock};
+use crate::{
+    MasterKey, OpenOptions, Result, Secret, Topic, Wake,
+    bell::Bell,
+    keyring::Keyring,
+    pool::{Pool, Statement, Transaction},
+};
+
+/// More readers than this wait for the disk, not for each other.
+const READERS: u32 = 4;
+
+type Tx<'p> = Transaction<'p, Sqlite>;
+
+/// The store on SQLite.
+pub(crate) struct SqliteStore {
+    writer: Pool<Sqlite>,
+    readers: Pool<Sqlite>,
+    keyring: Keyring,
+    bell: Bell,
+    cluster_secret: OnceCell<Secret>,
+    // Given back last, when no connection writes any more.
+    _lock: FileLock,
+}
+
+fn options(file: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(file)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .busy_timeout(Duration::from_secs(10))
+        .statement_cache_capacity(256)
+        .pragma("journal_size_limit", "67108864")
+}
+
+fn writer(file: &Path) -> Pool<Sqlite> {
+    // IMMEDIATE: a transaction that begins as a reader cannot wait for its turn to write.
+    Pool::new(options(file), 1, "BEGIN IMMEDIATE")
+}
+
+/// Under which master key the file was sealed.
+pub(crate) async fn master_key_id(file: &str) -> Result<Option<String>> {
+    let file = Path::new(file);
+    let _lock = FileLock::take(file)?;
+    key::master_key_id(&writer(file)).await
+}
+
+impl SqliteStore {
+    pub(crate) async fn open(
+        file: &str,
+        master: Option<MasterKey>,
+        settings: &OpenOptions,
+    ) -> Result<Self> {
+        let file = Path::new(file);
+        let lock = FileLock::take(file)?;
+        let reader = options(file).pragma("query_only", "ON");
+        let store = Self {
+            writer: writer(file),
+            readers: Pool::new(reader, settings.connections.min(READERS), "BEGIN"),
+            keyring: Keyring::new(master),
+            bell: Bell::new(),
+            cluster_secret: OnceCell::new(),
+            _lock: lock,
+        };
+        store.take_master_key().await?;
+        store.void_claims().await?;
+        Ok(store)
+    }
+
+    fn tell(&self, topics: &[Topic]) {
+        topics.iter().for_each(|topic| self.bell.ring(*topic));
+    }
+}
+
+impl Wake for SqliteStore {
+    fn wake(&self, topic: Topic) -> watch::Receiver<u64> {
+        self.bell.listen(topic)
+    }
+}
+
+fn sql(text: &'static str) -> Statement<Sqlite> {
+    sqlx::query(text)
+}
+
+fn time(at: Timestamp) -> i64 {
+    at.as_micros()
+}
+
+fn maybe_time(at: Option<Timestamp>) -> Option<i64> {
+    at.map(Timestamp::as_micros)
+}
+
+/// The states this release knows, as a JSON list; rows in others are left alone.
+fn known_states() -> String {
+    let names: Vec<_> = State::ALL.iter().map(|state| format!("\"{state}\"")).collect();
+    format!("[{}]", names.join(","))
+}

@@ -1,0 +1,123 @@
+//! The queue for orders: pause, budget and open orders are seen in the same transaction that takes.
+
+use std::time::Duration;
+
+use holdfast_model::Timestamp;
+
+use super::{
+    SqliteStore, Tx, known_states, now, sql, time,
+    work::{lapse_delay, read_claimed, take_claim},
+};
+use crate::{
+    AccountId, Admission, Claimant, Claimed, Error, OrderLimits, Result,
+    budget::Room,
+    row::{Fields as _, budget},
+};
+
+/// In the queue, and in nobody's hands. `$1` is the time.
+macro_rules! queued {
+    ($now:literal) => {
+        concat!(
+            "queued_at IS NOT NULL AND order_id IS NULL AND removing_since IS NULL AND (claimed_until IS NULL OR claimed_until <= ",
+            $now,
+            ")"
+        )
+    };
+}
+
+const WAITING: &str =
+    concat!("SELECT EXISTS (SELECT 1 FROM domain WHERE ", queued!("$1"), ") AS waiting");
+const ACCOUNT: &str = "SELECT paused_until, budget_at FROM acme_account WHERE id = $1";
+
+/// Orders in flight: those of domains parked in a failure are open, but nobody works on them, and they must not hold up others.
+const IN_FLIGHT: &str = "
+    SELECT count(*) AS n FROM acme_order o JOIN domain d ON d.id = o.domain_id
+    WHERE o.account_id = $1 AND o.ended_at IS NULL
+      AND d.state NOT IN ('AcmeChallengeFailed', 'CertificateDownloadFailed')";
+
+const TAKE: &str = concat!(
+    "UPDATE domain SET order_id = randomblob(16), ",
+    take_claim!(),
+    " WHERE id IN (SELECT id FROM domain WHERE ",
+    queued!("$5"),
+    " AND state IN (SELECT value FROM json_each($6)) ORDER BY (certificate_id IS NULL), queued_at, id LIMIT $4) RETURNING id"
+);
+const ORDER: &str = "
+    INSERT INTO acme_order (id, domain_id, account_id, cost, created_at) VALUES ($1, $2, $3, $4, $5)";
+const SPEND: &str = "UPDATE acme_account SET budget_at = $2 WHERE id = $1";
+
+impl SqliteStore {
+    pub(super) async fn admit_queued(
+        &self,
+        who: &Claimant,
+        account: AccountId,
+        limits: OrderLimits,
+        limit: u32,
+        hold: Duration,
+    ) -> Result<Admission> {
+        let now = now();
+        let row = self.readers.one("look at the queue", sql(WAITING).bind(time(now))).await?;
+        if limit == 0 || !row.flag("waiting")? {
+            return Ok(Admission { now, work: Vec::new(), ask_again_at: None });
+        }
+        let mut transaction = self.writer.begin("admit orders").await?;
+        let room = room(&mut transaction, account, limits, now).await?;
+        let allowed = room.allowed(limits).min(limit);
+        let work = match allowed {
+            0 => Vec::new(),
+            _ => take(&mut transaction, who, account, &room, allowed, hold).await?,
+        };
+        transaction.commit().await?;
+        let ask_again_at = room.ask_again_at(&work, allowed);
+        Ok(Admission { now, work, ask_again_at })
+    }
+}
+
+async fn room(
+    transaction: &mut Tx<'_>,
+    account: AccountId,
+    limits: OrderLimits,
+    now: Timestamp,
+) -> Result<Room> {
+    let row = transaction.row(sql(ACCOUNT).bind(account.0)).await?;
+    let row = row.ok_or(Error::NotFound("account"))?;
+    Ok(Room {
+        now,
+        paused_until: row.maybe_at("paused_until")?.filter(|until| *until > now),
+        budget: budget(&row, limits)?,
+        in_flight: transaction.one(sql(IN_FLIGHT).bind(account.0)).await?.count("n")?,
+    })
+}
+
+async fn take(
+    transaction: &mut Tx<'_>,
+    who: &Claimant,
+    account: AccountId,
+    room: &Room,
+    allowed: u32,
+    hold: Duration,
+) -> Result<Vec<Claimed>> {
+    let statement = sql(TAKE)
+        .bind(&*who.instance)
+        .bind(who.incarnation)
+        .bind(time(room.now.plus(hold)))
+        .bind(i64::from(allowed))
+        .bind(time(room.now))
+        .bind(known_states());
+    let taken = transaction.rows(statement).await?;
+    let work = read_claimed(transaction, &taken).await?;
+    let cost = i64::try_from(room.budget.cost().as_micros()).unwrap_or(i64::MAX);
+    for claimed in &work {
+        let statement = sql(ORDER)
+            .bind(claimed.order.map(|order| order.0))
+            .bind(claimed.domain.id.0)
+            .bind(account.0)
+            .bind(cost)
+            .bind(time(room.now));
+        transaction.execute(statement).await?;
+    }
+    let count = u32::try_from(work.len()).unwrap_or(u32::MAX);
+    let spent = room.budget.taken(room.now, count).full_at();
+    transaction.execute(sql(SPEND).bind(account.0).bind(super::maybe_time(spent))).await?;
+    Ok(work)
+}

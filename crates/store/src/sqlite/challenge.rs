@@ -1,0 +1,25 @@
+//! Challenge answers.
+
+use async_trait::async_trait;
+use holdfast_model::Hostname;
+
+use super::{SqliteStore, sql};
+use crate::{ChallengeAnswer, Challenges, Result, row::answer};
+
+const BY_TOKEN: &str = "SELECT name, kind, key_authorization FROM challenge WHERE token = $1";
+const BY_NAME: &str = "
+    SELECT name, kind, key_authorization FROM challenge WHERE name = $1 AND kind = 'tls-alpn-01'
+    ORDER BY created_at DESC LIMIT 1";
+
+#[async_trait]
+impl Challenges for SqliteStore {
+    async fn challenge_answer(&self, token: &str) -> Result<Option<ChallengeAnswer>> {
+        let row = self.readers.row("read a challenge", sql(BY_TOKEN).bind(token)).await?;
+        row.as_ref().map(answer).transpose()
+    }
+
+    async fn alpn_answer(&self, name: &Hostname) -> Result<Option<ChallengeAnswer>> {
+        let row = self.readers.row("read a challenge", sql(BY_NAME).bind(name.as_str())).await?;
+        row.as_ref().map(answer).transpose()
+    }
+}

@@ -1,0 +1,204 @@
+//! Edges: what they should serve, and what they were seen serving.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use holdfast_gateway::point::{Point, around};
+use holdfast_model::{Domain, DomainId, Note, Timestamp};
+use uuid::Uuid;
+
+use super::{SqliteStore, Tx, domain::due_unless_claimed, now, sql, time};
+use crate::{
+    Changes, DeploymentStatus, Edge, EdgeId, EdgeReport, Edges, Error, NewEdge, Observation,
+    Result, Revision, Topic,
+    row::{Fields as _, edge, report, revision},
+};
+
+const LIVE: Duration = Duration::from_secs(30);
+
+/// An edge `e` as people see it; `$1` is since when it counts as live.
+macro_rules! select_edge {
+    ($where:literal) => {
+        concat!(
+            "SELECT e.*, e.last_seen_at > $1 AS live,
+                (SELECT count(*) FROM deployment p, revision r WHERE p.edge_group = e.edge_group
+                    AND p.revision > CASE WHEN e.epoch = r.epoch THEN e.revision ELSE 0 END) AS behind
+            FROM edge e WHERE ",
+            $where
+        )
+    };
+}
+
+const REGISTER: &str = "
+    INSERT INTO edge (id, name, edge_group, registered_at, last_seen_at) VALUES ($1, $2, $3, $4, $4)
+    ON CONFLICT (name) DO UPDATE SET last_seen_at = excluded.last_seen_at,
+        epoch = CASE WHEN edge_group = excluded.edge_group THEN epoch ELSE 0 END,
+        revision = CASE WHEN edge_group = excluded.edge_group THEN revision ELSE 0 END, edge_group = excluded.edge_group";
+const BY_NAME: &str = select_edge!("e.name = $2");
+const ALL: &str = select_edge!("true ORDER BY e.name");
+const LATEST: &str = "SELECT epoch, number AS revision FROM revision";
+
+// One statement, so that the counter and the rows are of the same moment.
+const CHANGES: &str = "
+    SELECT r.epoch, r.number AS latest, p.name, p.domain_id, p.certificate_id, p.revision, c.sha256
+    FROM revision r
+    LEFT JOIN (SELECT * FROM deployment WHERE edge_group = $1 AND revision > $2 ORDER BY revision LIMIT $3) p
+    LEFT JOIN certificate c ON c.id = p.certificate_id
+    ORDER BY p.revision";
+
+const NEXT: &str = "UPDATE revision SET number = number + 1 RETURNING number";
+const DEPLOY: &str = "
+    INSERT INTO deployment (name, edge_group, domain_id, certificate_id, revision, updated_at) VALUES ($1, $2, $3, $4, $5, $6)
+    ON CONFLICT (name, edge_group) DO UPDATE SET domain_id = excluded.domain_id,
+        certificate_id = excluded.certificate_id, revision = excluded.revision, updated_at = excluded.updated_at";
+
+const BEFORE: &str = "SELECT edge_group, epoch, revision FROM edge WHERE id = $1";
+const HEARD: &str = "
+    UPDATE edge SET last_seen_at = $2, epoch = $3, revision = $4, error_code = $5, error_detail = $6 WHERE id = $1";
+const SEEN: &str = "
+    INSERT INTO observation (domain_id, edge_id, sha256, error_code, error_detail, seen_at)
+    SELECT id, $2, $3, $4, $5, $6 FROM domain WHERE id = $1 AND removed_at IS NULL
+    ON CONFLICT (domain_id, edge_id) DO UPDATE SET sha256 = excluded.sha256, error_code = excluded.error_code,
+        error_detail = excluded.error_detail, seen_at = excluded.seen_at";
+
+/// What waits for the report becomes due: a domain being deployed, one being removed, and one whose deployment had failed but is served
+/// now. What a failing edge repeats must not drive it round and round.
+const NUDGE: &str = concat!(
+    "UPDATE domain SET nudged = 1, ",
+    due_unless_claimed!(),
+    " WHERE id = $1 AND removed_at IS NULL AND (removing_since IS NOT NULL OR state = 'CertificateDeploying'
+        OR (state = 'CertificateDeploymentFailed' AND $3 = (SELECT sha256 FROM certificate WHERE id = certificate_id)))"
+);
+const GONE: &str = "
+    SELECT domain_id FROM deployment WHERE edge_group = $1 AND certificate_id IS NULL AND revision > $2 AND revision <= $3";
+
+const STATUS: &str = "
+    SELECT r.epoch, p.revision AS deployed, p.certificate_id, p.updated_at, c.sha256 AS desired,
+        e.name AS edge, e.last_seen_at > $2 AS live, coalesce(e.epoch = r.epoch AND e.revision >= p.revision, 0) AS reached,
+        o.sha256 AS seen_sha256, o.error_code, o.error_detail, o.seen_at
+    FROM domain d JOIN revision r
+    LEFT JOIN deployment p ON p.name = d.name AND p.edge_group = d.edge_group AND p.domain_id = d.id
+    LEFT JOIN certificate c ON c.id = p.certificate_id
+    LEFT JOIN edge e ON e.edge_group = d.edge_group
+    LEFT JOIN observation o ON o.domain_id = d.id AND o.edge_id = e.id
+    WHERE d.id = $1 ORDER BY e.name";
+
+fn live_since() -> i64 {
+    time(now().minus(LIVE))
+}
+
+#[async_trait]
+impl Edges for SqliteStore {
+    async fn register_edge(&self, new: &NewEdge) -> Result<Edge> {
+        let (name, group) = (new.name.as_str(), new.group.as_str());
+        let register = sql(REGISTER).bind(Uuid::now_v7()).bind(name).bind(group).bind(time(now()));
+        around(Point::STORE_OBSERVE, self.writer.execute("register an edge", register)).await?;
+        let read = sql(BY_NAME).bind(live_since()).bind(name);
+        edge(&self.readers.one("read an edge", read).await?)
+    }
+
+    async fn edges(&self) -> Result<Vec<Edge>> {
+        let rows = self.readers.rows("list edges", sql(ALL).bind(live_since())).await?;
+        rows.iter().map(edge).collect()
+    }
+
+    async fn latest_revision(&self) -> Result<Revision> {
+        revision(&self.readers.one("read the latest revision", sql(LATEST)).await?)
+    }
+
+    async fn changes(&self, group: &str, after: Revision, limit: u32) -> Result<Changes> {
+        let limit = limit.max(1);
+        let statement = sql(CHANGES).bind(group).bind(after.number).bind(i64::from(limit));
+        let rows = self.readers.rows("read changes", statement).await?;
+        Changes::read(&rows, after, limit)
+    }
+
+    async fn observe(&self, edge: EdgeId, report: &EdgeReport) -> Result<()> {
+        if around(Point::STORE_OBSERVE, self.take_report(edge, report)).await? {
+            self.tell(&[Topic::Work]);
+        }
+        Ok(())
+    }
+
+    async fn deployment(&self, domain: DomainId) -> Result<DeploymentStatus> {
+        let statement = sql(STATUS).bind(domain.0).bind(live_since());
+        report(&self.readers.rows("look at a deployment", statement).await?)
+    }
+}
+
+impl SqliteStore {
+    /// Keeps a report; says whether anything became due by it.
+    async fn take_report(&self, edge: EdgeId, report: &EdgeReport) -> Result<bool> {
+        let mut transaction = self.writer.begin("take a report").await?;
+        let Some(before) = transaction.row(sql(BEFORE).bind(edge.0)).await? else {
+            transaction.abandon().await?;
+            return Err(Error::NotFound("edge"));
+        };
+        let (group, known) = (before.text("edge_group")?, revision(&before)?);
+        hear(&mut transaction, edge, report).await?;
+        let mut nudged = 0;
+        for observation in &report.observations {
+            nudged += see(&mut transaction, edge, observation).await?;
+        }
+        let from = if known.epoch == report.up_to.epoch { known.number } else { 0 };
+        let gone = sql(GONE).bind(group).bind(from).bind(report.up_to.number);
+        for row in transaction.rows(gone).await? {
+            nudged += nudge(&mut transaction, row.id("domain_id")?, None).await?;
+        }
+        transaction.commit().await?;
+        Ok(nudged > 0)
+    }
+}
+
+async fn hear(transaction: &mut Tx<'_>, edge: EdgeId, report: &EdgeReport) -> Result<()> {
+    let statement = sql(HEARD)
+        .bind(edge.0)
+        .bind(time(now()))
+        .bind(report.up_to.epoch)
+        .bind(report.up_to.number)
+        .bind(report.error.as_ref().map(|note| note.code.to_string()))
+        .bind(report.error.as_ref().map(|note| note.detail.as_str()));
+    transaction.execute(statement).await?;
+    Ok(())
+}
+
+async fn see(transaction: &mut Tx<'_>, edge: EdgeId, seen: &Observation) -> Result<u64> {
+    let statement = sql(SEEN)
+        .bind(seen.domain.0)
+        .bind(edge.0)
+        .bind(seen.sha256.as_deref())
+        .bind(seen.error.as_ref().map(|note: &Note| note.code.to_string()))
+        .bind(seen.error.as_ref().map(|note| note.detail.as_str()))
+        .bind(time(now()));
+    transaction.execute(statement).await?;
+    nudge(transaction, seen.domain.0, seen.sha256.as_deref()).await
+}
+
+async fn nudge(transaction: &mut Tx<'_>, domain: Uuid, sha256: Option<&str>) -> Result<u64> {
+    let statement = sql(NUDGE).bind(domain).bind(time(now())).bind(sha256);
+    Ok(transaction.execute(statement).await?.rows_affected())
+}
+
+/// A number for what is deployed next.
+pub(super) async fn next_revision(transaction: &mut Tx<'_>) -> Result<i64> {
+    transaction.one(sql(NEXT)).await?.number("number")
+}
+
+/// Makes a certificate, or nothing, what the domain's group should serve for its name.
+pub(super) async fn deploy(
+    transaction: &mut Tx<'_>,
+    domain: &Domain,
+    certificate: Option<Uuid>,
+    number: i64,
+) -> Result<()> {
+    let at: Timestamp = now();
+    let statement = sql(DEPLOY)
+        .bind(domain.name.as_str())
+        .bind(domain.edge_group.as_str())
+        .bind(domain.id.0)
+        .bind(certificate)
+        .bind(number)
+        .bind(time(at));
+    transaction.execute(statement).await?;
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! Sealing keys: loaded, made, replaced.
+
+use async_trait::async_trait;
+use sqlx::{Sqlite, sqlite::SqliteRow};
+
+use super::{SqliteStore, Tx, now, sql, time};
+use crate::{
+    Error, Keys, MasterKey, Result, Rotation, Secret,
+    key::random,
+    keyring::{WrappedKey, make, rewrap},
+    pool::{Pool, Statement},
+    row::Fields as _,
+    seal::Place,
+};
+
+const MASTER_ID: &str = "master_key_id";
+const MASTER_CHECK: &str = "master_key_check";
+
+const SETTING: &str = "SELECT value FROM setting WHERE key = $1";
+const SET: &str = "
+    INSERT INTO setting (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+const KEYS: &str = "SELECT id, wrapped, master_key FROM sealing_key";
+const NEW_KEY: &str =
+    "INSERT INTO sealing_key (id, wrapped, master_key, created_at) VALUES ($1, $2, $3, $4)";
+const NEWEST: &str = "SELECT coalesce(max(id), 0) AS id FROM sealing_key";
+const REWRAP: &str = "UPDATE sealing_key SET wrapped = $2, master_key = $3 WHERE id = $1";
+
+const OLDER: &str = "
+    SELECT owner, id, value FROM sealed WHERE sealing_key < $1 ORDER BY sealing_key LIMIT $2";
+const RESEAL: &str = "
+    UPDATE sealed SET sealing_key = $4, value = $5 WHERE owner = $1 AND id = $2 AND value = $3";
+const DROP_UNUSED: &str = "
+    DELETE FROM sealing_key WHERE id < $1 AND NOT EXISTS (SELECT 1 FROM sealed s WHERE s.sealing_key = sealing_key.id)";
+const ANY_OLDER: &str = "SELECT EXISTS (SELECT 1 FROM sealed WHERE sealing_key < $1) AS older";
+
+const FIRST_SEALED: &str = "
+    INSERT INTO sealed (owner, id, sealing_key, value) VALUES ($1, $2, $3, $4) ON CONFLICT (owner, id) DO NOTHING";
+const READ_SEALED: &str = "SELECT value FROM sealed WHERE owner = $1 AND id = $2";
+
+#[async_trait]
+impl Keys for SqliteStore {
+    async fn new_data_key(&self) -> Result<()> {
+        let master = self.keyring.master()?;
+        let mut transaction = self.writer.begin("make a data key").await?;
+        let newest = transaction.one(sql(NEWEST)).await?.number("id")?;
+        transaction.execute(insert(&make(&master, newest + 1)?)).await?;
+        transaction.commit().await?;
+        self.load_keys().await
+    }
+
+    async fn reseal(&self, limit: u32) -> Result<Rotation> {
+        let newest = self.keyring.newest_id()?;
+        let mut transaction = self.writer.begin("seal anew").await?;
+        let rows = transaction.rows(sql(OLDER).bind(newest).bind(i64::from(limit))).await?;
+        let mut resealed = 0;
+        for row in rows {
+            let (owner, id, value) = (row.text("owner")?, row.id("id")?, row.bytes("value")?);
+            // What a newer release seals it will seal anew itself.
+            let Some(place) = Place::read(&owner, id) else { continue };
+            let secret = self.unseal(place, &value)?;
+            let sealed = self.keyring.seal(place, &secret)?;
+            let statement = sql(RESEAL).bind(place.owner).bind(id).bind(value);
+            let statement = statement.bind(sealed.key).bind(sealed.value);
+            resealed += transaction.execute(statement).await?.rows_affected();
+        }
+        transaction.execute(sql(DROP_UNUSED).bind(newest)).await?;
+        let older = transaction.one(sql(ANY_OLDER).bind(newest)).await?.flag("older")?;
+        transaction.commit().await?;
+        // The keys that were dropped stay on the ring: a reader may hold a value from before.
+        Ok(Rotation { resealed, complete: !older })
+    }
+
+    async fn rewrap(&self, new: &MasterKey) -> Result<()> {
+        let old = self.keyring.master()?;
+        let mut transaction = self.writer.begin("rewrap data keys").await?;
+        for key in transaction.rows(sql(KEYS)).await?.iter().map(wrapped) {
+            let key = rewrap(&old, new, &key?)?;
+            let statement = sql(REWRAP).bind(key.id).bind(key.wrapped).bind(key.master);
+            transaction.execute(statement).await?;
+        }
+        name_master_key(&mut transaction, new).await?;
+        transaction.commit().await?;
+        self.keyring.set_master(new.clone());
+        Ok(())
+    }
+
+    async fn cluster_secret(&self) -> Result<Secret> {
+        let made = self.cluster_secret.get_or_try_init(|| self.make_cluster_secret());
+        made.await.cloned()
+    }
+}
+
+async fn name_master_key(transaction: &mut Tx<'_>, master: &MasterKey) -> Result<()> {
+    transaction.execute(sql(SET).bind(MASTER_ID).bind(master.id())).await?;
+    transaction.execute(sql(SET).bind(MASTER_CHECK).bind(master.check_value())).await?;
+    Ok(())
+}
+
+fn insert(key: &WrappedKey) -> Statement<Sqlite> {
+    let (wrapped, master) = (key.wrapped.as_slice(), key.master.as_str());
+    sql(NEW_KEY).bind(key.id).bind(wrapped).bind(master).bind(time(now()))
+}
+
+fn wrapped(row: &SqliteRow) -> Result<WrappedKey> {
+    Ok(WrappedKey {
+        id: row.number("id")?,
+        wrapped: row.bytes("wrapped")?,
+        master: row.text("master_key")?,
+    })
+}
+
+/// The id of the master key that the file was sealed under, if it ever was.
+pub(super) async fn master_key_id(pool: &Pool<Sqlite>) -> Result<Option<String>> {
+    let row = pool.row("read the master key's id", sql(SETTING).bind(MASTER_ID)).await?;
+    row.map(|row| row.text("value")).transpose()
+}
+
+impl SqliteStore {
+    /// Compares the key given with the one the file knows; the first one ever given becomes that.
+    pub(super) async fn take_master_key(&self) -> Result<()> {
+        let known = master_key_id(&self.writer).await?;
+        let master = match (self.keyring.master(), known) {
+            (Err(_), Some(id)) => return Err(Error::MasterKeyMissing(id)),
+            (Err(_), None) => return Ok(()),
+            (Ok(master), Some(expected)) => {
+                self.check_master_key(&master, expected).await?;
+                return self.load_keys().await;
+            }
+            (Ok(master), None) => master,
+        };
+        let mut transaction = self.writer.begin("keep the master key's id").await?;
+        name_master_key(&mut transaction, &master).await?;
+        transaction.execute(insert(&make(&master, 1)?)).await?;
+        transaction.commit().await?;
+        self.load_keys().await
+    }
+
+    async fn check_master_key(&self, master: &MasterKey, expected: String) -> Result<()> {
+        let check = sql(SETTING).bind(MASTER_CHECK);
+        let check = self.writer.one("check the master key", check).await?.text("value")?;
+        let given = master.id();
+        if expected == given && check == master.check_value() {
+            return Ok(());
+        }
+        Err(Error::WrongMasterKey { expected, given })
+    }
+
+    async fn load_keys(&self) -> Result<()> {
+        let rows = self.writer.rows("load data keys", sql(KEYS)).await?;
+        self.keyring.load(&rows.iter().map(wrapped).collect::<Result<Vec<_>>>()?)
+    }
+
+    /// Opens a value. No other process makes keys here: one that is not known is none.
+    pub(super) fn unseal(&self, place: Place, value: &[u8]) -> Result<Secret> {
+        self.keyring.open(place, value)?.ok_or(Error::Unsealable(place.owner))
+    }
+
+    async fn make_cluster_secret(&self) -> Result<Secret> {
+        let place = Place::CLUSTER_SECRET;
+        let new = Secret::new(random::<32>()?.to_vec());
+        let sealed = self.keyring.seal(place, &new)?;
+        let mut transaction = self.writer.begin("make the cluster's secret").await?;
+        let first = sql(FIRST_SEALED).bind(place.owner).bind(place.id).bind(sealed.key);
+        transaction.execute(first.bind(sealed.value)).await?;
+        let row = transaction.one(sql(READ_SEALED).bind(place.owner).bind(place.id)).await?;
+        transaction.commit().await?;
+        self.unseal(place, &row.bytes("value")?)
+    }
+}

@@ -1,0 +1,122 @@
+//! Chores: bounded and repeatable.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use holdfast_gateway::point::{Point, around};
+use holdfast_model::Timestamp;
+
+use super::{SqliteStore, now, sql, time};
+use crate::{
+    Maintenance, Restored, Result,
+    migration::{SQLITE, newest},
+    row::Fields as _,
+};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+const PING: &str = "SELECT count(*) FROM setting";
+const SCHEMA: &str = "SELECT coalesce(max(version), 0) AS version FROM holdfast_migration";
+
+const TAIL: &str = "
+    SELECT e.xid, e.id FROM event_log l JOIN event e ON (e.xid, e.id) > (l.folded_xid, l.folded_id)
+    ORDER BY e.xid, e.id LIMIT 10000";
+const FOLD: &str = "
+    INSERT INTO state_count (state, count)
+    SELECT state, sum(n) FROM (
+        SELECT e.to_state AS state, 1 AS n FROM event_log l
+            JOIN event e ON (e.xid, e.id) > (l.folded_xid, l.folded_id) AND (e.xid, e.id) <= ($1, $2) WHERE e.kind = 'transition'
+        UNION ALL
+        SELECT e.from_state, -1 FROM event_log l
+            JOIN event e ON (e.xid, e.id) > (l.folded_xid, l.folded_id) AND (e.xid, e.id) <= ($1, $2) WHERE e.kind = 'transition'
+    ) WHERE state IS NOT NULL GROUP BY state
+    ON CONFLICT (state) DO UPDATE SET count = count + excluded.count";
+const FOLDED: &str = "UPDATE event_log SET folded_xid = $1, folded_id = $2";
+
+const SWEEP: &str = "DELETE FROM challenge WHERE created_at < $1";
+
+/// Only what the counts have taken in may go.
+const PRUNE_NOTICES: &str = "
+    DELETE FROM event WHERE id IN (
+        SELECT e.id FROM event e, event_log l WHERE e.domain_id IS NULL AND e.at < $1
+            AND (e.xid, e.id) <= (l.folded_xid, l.folded_id)
+        ORDER BY e.at LIMIT $2)";
+const REMOVED: &str = "
+    SELECT id FROM domain WHERE removed_at IS NOT NULL AND NOT pruned AND removed_at < $1 ORDER BY removed_at LIMIT $2";
+const PRUNE_HISTORY: &str = "
+    DELETE FROM event WHERE domain_id = $1 AND (xid, id) <= (SELECT folded_xid, folded_id FROM event_log)";
+const PRUNED: &str = "UPDATE domain SET pruned = 1 WHERE id = $1";
+const PRUNE_ORDERS: &str = "
+    DELETE FROM acme_order WHERE id IN (SELECT id FROM acme_order WHERE ended_at < $1 ORDER BY ended_at LIMIT $2)";
+
+const MOVING_FROM: &str = "SELECT value FROM setting WHERE key = 'moving_from'";
+const MOVE_FROM: &str = "
+    INSERT INTO setting (key, value) VALUES ('moving_from', $1) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+const STAY: &str = "DELETE FROM setting WHERE key = 'moving_from'";
+
+#[async_trait]
+impl Maintenance for SqliteStore {
+    async fn ping(&self) -> Result<Timestamp> {
+        self.readers.one("ping", sql(PING)).await?;
+        Ok(now())
+    }
+
+    async fn schema(&self) -> Result<(i64, i64)> {
+        let applied = self.readers.one("read the schema's version", sql(SCHEMA)).await?;
+        Ok((applied.number("version")?, newest(SQLITE)))
+    }
+
+    async fn fold_counts(&self) -> Result<u64> {
+        let mut transaction = self.writer.begin("fold counts").await?;
+        let tail = transaction.rows(sql(TAIL)).await?;
+        let Some(last) = tail.last() else {
+            transaction.abandon().await?;
+            return Ok(0);
+        };
+        let (xid, id) = (last.number("xid")?, last.number("id")?);
+        transaction.execute(sql(FOLD).bind(xid).bind(id)).await?;
+        transaction.execute(sql(FOLDED).bind(xid).bind(id)).await?;
+        transaction.commit().await?;
+        Ok(u64::try_from(tail.len()).unwrap_or(u64::MAX))
+    }
+
+    async fn sweep_challenges(&self) -> Result<u64> {
+        let sweep = sql(SWEEP).bind(time(now().minus(10 * DAY)));
+        let sweep = self.writer.execute("sweep challenges", sweep);
+        Ok(around(Point::STORE_CHALLENGE_DROP, sweep).await?.rows_affected())
+    }
+
+    async fn prune_events(&self, days: u32, limit: u32) -> Result<u64> {
+        let (age, limit) = (time(now().minus(days * DAY)), i64::from(limit));
+        let mut transaction = self.writer.begin("prune events").await?;
+        let notices = sql(PRUNE_NOTICES).bind(age).bind(limit);
+        let mut pruned = transaction.execute(notices).await?.rows_affected();
+        let orders = sql(PRUNE_ORDERS).bind(age).bind(limit);
+        pruned += transaction.execute(orders).await?.rows_affected();
+        for row in transaction.rows(sql(REMOVED).bind(age).bind(limit)).await? {
+            if pruned >= u64::try_from(limit).unwrap_or(0) {
+                break;
+            }
+            let id = row.id("id")?;
+            pruned += transaction.execute(sql(PRUNE_HISTORY).bind(id)).await?.rows_affected();
+            transaction.execute(sql(PRUNED).bind(id)).await?;
+        }
+        transaction.commit().await?;
+        Ok(pruned)
+    }
+
+    async fn moving_from(&self) -> Result<Option<String>> {
+        let row = self.readers.row("read what is moved", sql(MOVING_FROM)).await?;
+        row.map(|row| row.text("value")).transpose()
+    }
+
+    async fn move_from(&self, directory: Option<&str>) -> Result<()> {
+        let statement = directory.map_or_else(|| sql(STAY), |from| sql(MOVE_FROM).bind(from));
+        self.writer.execute("note what is moved", statement).await?;
+        Ok(())
+    }
+
+    async fn restored(&self) -> Result<Restored> {
+        self.restore().await
+    }
+}

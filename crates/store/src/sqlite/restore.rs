@@ -1,0 +1,49 @@
+//! After a restore: what other processes hold is of a future that is gone, and must not be taken for the past of this one.
+
+use super::{SqliteStore, now, sql, time};
+use crate::{Restored, Result, Topic, row::Fields as _};
+
+const NEXT_LOG: &str =
+    "UPDATE event_log SET epoch = epoch + 1, folded_xid = epoch + 1, folded_id = 0";
+const FORGET_COUNTS: &str = "DELETE FROM state_count";
+const COUNT: &str = "
+    INSERT INTO state_count (state, count) SELECT state, count(*) FROM domain WHERE removed_at IS NULL GROUP BY state";
+
+const EPOCH: &str = "UPDATE revision SET epoch = epoch + 1 RETURNING epoch";
+const VOID_CLAIMS: &str = "
+    UPDATE domain SET claimed_by = NULL, incarnation = NULL, claimed_until = NULL, claim_epoch = claim_epoch + 1,
+        due_at = CASE WHEN queued_at IS NOT NULL AND order_id IS NULL AND wanted IS NULL AND removing_since IS NULL
+                      THEN NULL ELSE $1 END
+    WHERE claimed_until IS NOT NULL";
+const ORDERS_ANEW: &str =
+    "UPDATE domain SET due_at = $1 WHERE order_id IS NOT NULL AND removed_at IS NULL";
+const DEPLOY_ANEW: &str = "
+    UPDATE deployment SET updated_at = $1, revision = numbered.n + (SELECT number FROM revision)
+    FROM (SELECT name, edge_group, row_number() OVER (ORDER BY revision, name, edge_group) AS n FROM deployment) numbered
+    WHERE deployment.name = numbered.name AND deployment.edge_group = numbered.edge_group";
+const BUMP: &str = "UPDATE revision SET number = number + $1";
+const SERVED: &str = "SELECT count(certificate_id) AS n FROM deployment";
+const FORGET_SEEN: &str = "DELETE FROM observation";
+const DEPLOYING: &str = "
+    UPDATE domain SET nudged = 1, due_at = $1 WHERE state = 'CertificateDeploying' AND removed_at IS NULL";
+
+impl SqliteStore {
+    pub(super) async fn restore(&self) -> Result<Restored> {
+        let at = time(now());
+        let mut transaction = self.writer.begin("reckon with a restore").await?;
+        for statement in [NEXT_LOG, FORGET_COUNTS, COUNT, FORGET_SEEN] {
+            transaction.execute(sql(statement)).await?;
+        }
+        transaction.execute(sql(VOID_CLAIMS).bind(at)).await?;
+        let orders = transaction.execute(sql(ORDERS_ANEW).bind(at)).await?.rows_affected();
+        let epoch = transaction.one(sql(EPOCH)).await?.number("epoch")?;
+        let written = transaction.execute(sql(DEPLOY_ANEW).bind(at)).await?.rows_affected();
+        let bump = sql(BUMP).bind(i64::try_from(written).unwrap_or(i64::MAX));
+        transaction.execute(bump).await?;
+        let deployments = transaction.one(sql(SERVED)).await?.count("n")?;
+        transaction.execute(sql(DEPLOYING).bind(at)).await?;
+        transaction.commit().await?;
+        self.tell(&[Topic::Work, Topic::Deployments, Topic::Events]);
+        Ok(Restored { epoch, orders, deployments: u64::from(deployments) })
+    }
+}

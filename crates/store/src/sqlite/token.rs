@@ -1,0 +1,48 @@
+//! API tokens, as hashes.
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+use super::{SqliteStore, now, sql, time};
+use crate::{Error, NewToken, Result, Token, TokenId, Tokens, row::token};
+
+const KEEP: &str = "
+    INSERT INTO token (id, name, scope, hash, edge, edge_group, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (hash) DO NOTHING";
+const BY_HASH: &str = "SELECT * FROM token WHERE hash = $1";
+const LIVE: &str = "SELECT * FROM token WHERE hash = $1 AND revoked_at IS NULL";
+const ALL: &str = "SELECT * FROM token ORDER BY created_at, id";
+const REVOKE: &str = "UPDATE token SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1";
+
+#[async_trait]
+impl Tokens for SqliteStore {
+    async fn keep_token(&self, new: &NewToken) -> Result<Token> {
+        let keep = sql(KEEP)
+            .bind(Uuid::now_v7())
+            .bind(new.name.as_str())
+            .bind(new.scope.as_str())
+            .bind(new.hash.as_slice())
+            .bind(new.edge.as_deref())
+            .bind(new.group.as_deref())
+            .bind(time(now()));
+        self.writer.execute("keep a token", keep).await?;
+        let row = self.readers.one("read a token", sql(BY_HASH).bind(new.hash.as_slice())).await?;
+        token(&row)?.ok_or(Error::NotFound("token"))
+    }
+
+    async fn token(&self, hash: &[u8; 32]) -> Result<Option<Token>> {
+        let row = self.readers.row("read a token", sql(LIVE).bind(hash.as_slice())).await?;
+        Ok(row.as_ref().map(token).transpose()?.flatten())
+    }
+
+    async fn tokens(&self) -> Result<Vec<Token>> {
+        let rows = self.readers.rows("list tokens", sql(ALL)).await?;
+        rows.iter().filter_map(|row| token(row).transpose()).collect()
+    }
+
+    async fn revoke_token(&self, id: TokenId) -> Result<()> {
+        let revoked =
+            self.writer.execute("revoke a token", sql(REVOKE).bind(id.0).bind(time(now()))).await?;
+        if revoked.rows_affected() > 0 { Ok(()) } else { Err(Error::NotFound("token")) }
+    }
+}

@@ -1,0 +1,200 @@
+//! Claiming due domains; `due_at` is all it looks at.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use holdfast_gateway::point::{Point, around};
+use holdfast_model::{DomainId, Timestamp};
+use sqlx::sqlite::SqliteRow;
+
+use super::{SqliteStore, Tx, domain::select_domain, known_states, now, sql, time};
+use crate::{
+    AccountId, Actor, Admission, Claimant, Claimed, Commit, OrderLimits, Result, Topic, Work,
+    WorkBatch,
+    row::{Fields as _, claimed, domain_columns},
+};
+
+/// When a domain whose claim was not seen to its end is due: at the claim's end the first time, later each further time. A domain that
+/// kills its workers thus neither loops nor spends its attempts.
+macro_rules! lapse_delay {
+    ($lapses:literal) => {
+        concat!(
+            "CASE WHEN ",
+            $lapses,
+            " = 0 THEN 0 ELSE min(1 << min(",
+            $lapses,
+            ", 10), 600) * 1000000 END"
+        )
+    };
+}
+
+pub(super) use lapse_delay;
+
+/// What a claim writes; `$1` to `$3` are the replica, its incarnation and until when.
+macro_rules! take_claim {
+    () => {
+        concat!(
+            "claimed_by = $1, incarnation = $2, claimed_until = $3, claim_epoch = claim_epoch + 1, unseen = 0, wanted_seen = 1,
+             nudged = 0, lapses = lapses + (claimed_until IS NOT NULL), due_at = $3 + ",
+            lapse_delay!("(lapses + (claimed_until IS NOT NULL))")
+        )
+    };
+}
+pub(super) use take_claim;
+
+const LOOK: &str = "
+    SELECT EXISTS (SELECT 1 FROM domain WHERE due_at <= $1 AND state IN (SELECT value FROM json_each($2))) AS due,
+           (SELECT min(due_at) FROM domain WHERE due_at > $1) AS next";
+const CLAIM: &str = concat!(
+    "UPDATE domain SET ",
+    take_claim!(),
+    " WHERE id IN (SELECT id FROM domain WHERE due_at <= $5 AND state IN (SELECT value FROM json_each($6)) ORDER BY due_at LIMIT $4) RETURNING id"
+);
+const THESE: &str =
+    select_domain!("d.id IN (SELECT unhex(value) FROM json_each($1)) ORDER BY d.created_at, d.id");
+
+const RENEW: &str = concat!(
+    "UPDATE domain SET claimed_until = $5, due_at = $5 + ",
+    lapse_delay!("lapses"),
+    " WHERE id = $1 AND claim_epoch = $2 AND incarnation = $3 AND claimed_until > $4"
+);
+const UNCLAIM: &str = "
+    UPDATE domain SET claimed_by = NULL, incarnation = NULL, claimed_until = NULL,
+        due_at = CASE WHEN queued_at IS NOT NULL AND order_id IS NULL AND wanted IS NULL AND removing_since IS NULL
+                      THEN NULL ELSE $4 END
+    WHERE id = $1 AND claim_epoch = $2 AND incarnation = $3";
+
+// Nobody else can hold a claim on our file: what is still claimed was left behind by the process before us.
+const VOID: &str = concat!(
+    "UPDATE domain SET claimed_by = NULL, incarnation = NULL, claimed_until = NULL, lapses = lapses + 1, due_at = $1 + ",
+    lapse_delay!("lapses"),
+    " WHERE claimed_until IS NOT NULL"
+);
+
+#[async_trait]
+impl Work for SqliteStore {
+    async fn claim(&self, who: &Claimant, limit: u32, hold: Duration) -> Result<WorkBatch> {
+        around(Point::STORE_CLAIM, self.claim_due(who, limit, hold)).await
+    }
+
+    async fn admit(
+        &self,
+        who: &Claimant,
+        account: AccountId,
+        limits: OrderLimits,
+        limit: u32,
+        hold: Duration,
+    ) -> Result<Admission> {
+        let admission = self.admit_queued(who, account, limits, limit, hold);
+        around(Point::STORE_ADMIT, admission).await
+    }
+
+    async fn renew_claims(
+        &self,
+        who: &Claimant,
+        claims: &[(DomainId, i64)],
+        hold: Duration,
+    ) -> Result<Vec<DomainId>> {
+        around(Point::STORE_RENEW_CLAIMS, self.hold_longer(who, claims, hold)).await
+    }
+
+    async fn commit(&self, claimed: &Claimed, commit: &Commit) -> Result<Claimed> {
+        around(commit.point(), self.commit_step(claimed, commit)).await
+    }
+
+    async fn unclaim(&self, who: &Claimant, claims: &[(DomainId, i64)]) -> Result<()> {
+        if claims.is_empty() {
+            return Ok(());
+        }
+        let mut transaction = self.writer.begin("give claims back").await?;
+        for (id, epoch) in claims {
+            let statement =
+                sql(UNCLAIM).bind(id.0).bind(epoch).bind(who.incarnation).bind(time(now()));
+            transaction.execute(statement).await?;
+        }
+        around(Point::STORE_RENEW_CLAIMS, transaction.commit()).await?;
+        self.tell(&[Topic::Work]);
+        Ok(())
+    }
+
+    async fn begin_teardown(&self, claimed: &Claimed) -> Result<Claimed> {
+        around(Point::STORE_CHALLENGE_DROP, self.tear_down(claimed)).await
+    }
+
+    async fn finish_removal(&self, claimed: &Claimed, actor: &Actor) -> Result<()> {
+        around(Point::STORE_RELEASE_DOMAIN, self.release_domain(claimed, actor)).await
+    }
+
+    async fn postpone_removal(&self, claimed: &Claimed, until: Timestamp) -> Result<()> {
+        around(Point::STORE_TRANSITION, self.look_later(claimed, until)).await
+    }
+}
+
+impl SqliteStore {
+    pub(super) async fn void_claims(&self) -> Result<()> {
+        self.writer.execute("void old claims", sql(VOID).bind(time(now()))).await?;
+        Ok(())
+    }
+
+    async fn claim_due(&self, who: &Claimant, limit: u32, hold: Duration) -> Result<WorkBatch> {
+        let now = now();
+        // Nearly always nothing is due: then nobody has to wait for the writer.
+        let look = sql(LOOK).bind(time(now)).bind(known_states());
+        let row = self.readers.one("look for work", look).await?;
+        let mut batch = WorkBatch { now, work: Vec::new(), next_due_at: row.maybe_at("next")? };
+        if limit == 0 || !row.flag("due")? {
+            return Ok(batch);
+        }
+        let mut transaction = self.writer.begin("claim work").await?;
+        let statement = sql(CLAIM)
+            .bind(&*who.instance)
+            .bind(who.incarnation)
+            .bind(time(now.plus(hold)))
+            .bind(i64::from(limit))
+            .bind(time(now))
+            .bind(known_states());
+        let taken = transaction.rows(statement).await?;
+        batch.work = read_claimed(&mut transaction, &taken).await?;
+        transaction.commit().await?;
+        if u32::try_from(batch.work.len()).is_ok_and(|got| got >= limit) {
+            // A full batch may have left something due.
+            batch.next_due_at = Some(now);
+        }
+        Ok(batch)
+    }
+
+    async fn hold_longer(
+        &self,
+        who: &Claimant,
+        claims: &[(DomainId, i64)],
+        hold: Duration,
+    ) -> Result<Vec<DomainId>> {
+        let mut transaction = self.writer.begin("renew claims").await?;
+        let mut lost = Vec::new();
+        for (id, epoch) in claims {
+            let now = now();
+            let statement = sql(RENEW)
+                .bind(id.0)
+                .bind(epoch)
+                .bind(who.incarnation)
+                .bind(time(now))
+                .bind(time(now.plus(hold)));
+            if transaction.execute(statement).await?.rows_affected() == 0 {
+                lost.push(*id);
+            }
+        }
+        transaction.commit().await?;
+        Ok(lost)
+    }
+}
+
+/// Reads what was just claimed, by the ids that the claim gave.
+pub(super) async fn read_claimed(
+    transaction: &mut Tx<'_>,
+    taken: &[SqliteRow],
+) -> Result<Vec<Claimed>> {
+    let ids = taken.iter().map(|row| row.id("id")).collect::<Result<Vec<_>>>()?;
+    let hex: Vec<_> = ids.iter().map(|id| format!("\"{}\"", id.simple())).collect();
+    let statement = sql(THESE).bind(format!("[{}]", hex.join(",")));
+    transaction.rows(statement).await?.iter().map(claimed).collect()
+}
