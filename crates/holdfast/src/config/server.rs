@@ -13,11 +13,11 @@ use super::{anchored, problem::Findings, url::WebUrl};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Role {
-    /// Serves the API and works.
+    /// Serves the API, and works on domains
     All,
-    /// Serves the API alone.
+    /// Serves the API, and leaves the work to others
     Api,
-    /// Works; of the API it serves challenges, health and metrics as well.
+    /// Works on domains; its API answers challenges, health checks and whoever else asks
     Worker,
 }
 

@@ -71,20 +71,19 @@ fn read_or_make(path: &Path) -> Result<String, Failure> {
     }
 }
 
+/// Writes a new token where none is; if another process was faster, its token is the token.
 fn make(path: &Path) -> Result<String, Failure> {
     let text = token::mint().map_err(Failure::failed)?;
-    files::create_new(
-        Point::FILE_ADMIN_TOKEN,
-        path,
-        format!("{text}\n").as_bytes(),
-        Access::Private,
-    )
-    .map_err(|error| {
-        Failure::failed(format!(
-            "The admin token cannot be kept: {}; make its directory writable.",
+    let line = format!("{text}\n");
+    match files::create_new(Point::FILE_ADMIN_TOKEN, path, line.as_bytes(), Access::Private) {
+        Ok(()) => {
+            tracing::info!(file = %path.display(), "an admin token was made");
+            Ok(text)
+        }
+        Err(files::Error::Exists { .. }) => read_or_make(path),
+        Err(error) => Err(Failure::failed(format!(
+            "The admin token cannot be kept ({}); make its directory writable.",
             chain(&error)
-        ))
-    })?;
-    tracing::info!(file = %path.display(), "an admin token was made");
-    Ok(text)
+        ))),
+    }
 }

@@ -30,19 +30,22 @@ pub(crate) fn read_or_make(path: &Path) -> Result<MasterKey, Failure> {
     }
 }
 
-/// Writes a new key where none is.
+/// Writes a new key where none is; if another process was faster, its key is the key.
 pub(crate) fn make(path: &Path) -> Result<MasterKey, Failure> {
     let key = MasterKey::generate().map_err(|error| Failure::failed(chain(&error)))?;
     let text = format!("{}\n", key.to_base64().as_str());
-    files::create_new(Point::FILE_MASTER_KEY, path, text.as_bytes(), Access::Private).map_err(
-        |error| {
-            Failure::failed(format!(
-                "The master key cannot be kept: {}; make its directory writable.",
-                chain(&error)
-            ))
-        },
-    )?;
-    Ok(key)
+    match files::create_new(Point::FILE_MASTER_KEY, path, text.as_bytes(), Access::Private) {
+        Ok(()) => {
+            tracing::info!(file = %path.display(), id = key.id(), "a master key was made");
+            Ok(key)
+        }
+        Err(files::Error::Exists { .. }) => read(path)?.ok_or_else(|| unkept("it came and went")),
+        Err(error) => Err(unkept(&chain(&error))),
+    }
+}
+
+fn unkept(why: &str) -> Failure {
+    Failure::failed(format!("The master key cannot be kept ({why}); make its directory writable."))
 }
 
 fn read(path: &Path) -> Result<Option<MasterKey>, Failure> {

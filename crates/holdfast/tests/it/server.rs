@@ -47,6 +47,30 @@ async fn one_replica_asks_and_another_works() {
 }
 
 #[tokio::test]
+async fn many_that_start_at_once_agree_on_key_token_and_schema() {
+    let network = Network::start().await;
+    let first = Replica::prepare(&network, Database::Postgres, "").await;
+    let start = |at: usize| {
+        let mut command = first.command();
+        if at > 0 {
+            let listen = format!("127.0.0.1:{}", free_port().unwrap());
+            command.env("HOLDFAST__SERVER__LISTEN", listen);
+        }
+        Process::spawn("replica", &command).unwrap()
+    };
+    let replicas: Vec<_> = (0..5).map(start).collect();
+    for replica in &replicas {
+        replica.wait_for_line(SOON, |line| line.contains("ready")).await.unwrap();
+    }
+    first.run(["domain", "add", "shop.test", "--wait"]).done();
+    let tokens = first.run(["token", "list", "--output", "json"]).done().json();
+    assert_eq!(
+        tokens.pointer("/items").and_then(serde_json::Value::as_array).map(Vec::len),
+        Some(1)
+    );
+}
+
+#[tokio::test]
 async fn the_built_in_edge_serves_in_server_mode() {
     let network = Network::start().await;
     let api = free_port().unwrap();
