@@ -1,0 +1,307 @@
+//! The agent's loop: applied, seen, reported; and whatever can go wrong in between.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use holdfast_agent::{AgentConfig, Feed, Target, run_agent};
+use holdfast_store::Revision;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::kit::{Authority, Ground, Memory, Scripted};
+
+struct Running {
+    _stop: DropGuard,
+    stop: CancellationToken,
+    agent: JoinHandle<()>,
+}
+
+fn run(feed: Arc<dyn Feed>, target: Arc<dyn Target>, config: AgentConfig) -> Running {
+    let stop = CancellationToken::new();
+    let agent = tokio::spawn(run_agent(feed, target, config, stop.clone()));
+    Running { _stop: stop.clone().drop_guard(), stop, agent }
+}
+
+/// A control plane, a target, and certificates.
+struct Stage {
+    memory: Arc<Memory>,
+    target: Arc<Scripted>,
+    authority: Authority,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let (memory, target) = (Arc::default(), Arc::default());
+        Self { memory, target, authority: Authority::new() }
+    }
+
+    fn deploy(&self, host: &str) -> String {
+        self.memory.deploy(&self.authority.issue(host))
+    }
+
+    fn run(&self) -> Running {
+        run(self.memory.clone(), self.target.clone(), AgentConfig::default())
+    }
+
+    async fn until_acknowledged(&self, revision: Revision) {
+        let wanted = |memory: &Memory| (memory.acknowledged() == revision).then_some(());
+        self.memory.until(&format!("{revision:?} to be reported"), wanted).await;
+    }
+}
+
+#[tokio::test]
+async fn deployed_applied_seen_by_a_handshake_and_reported() {
+    let ground = Ground::new().await;
+    let running = run(ground.memory.clone(), ground.edge.clone(), AgentConfig::default());
+    let first = ground.deploy("shop.test");
+    ground.memory.until_seen("shop.test", Some(&first)).await;
+    assert_eq!(ground.visitor().visit("shop.test").await.unwrap().sha256, first);
+    let second = ground.deploy("shop.test");
+    ground.memory.until_seen("shop.test", Some(&second)).await;
+    assert_eq!(ground.visitor().visit("shop.test").await.unwrap().sha256, second);
+    ground.memory.withdraw("shop.test");
+    ground.memory.until_seen("shop.test", None).await;
+    ground.visitor().refusal("shop.test").await;
+    running.stop.cancel();
+    running.agent.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_certificate_the_edge_cannot_serve_is_reported_and_the_others_are_served() {
+    let ground = Ground::new().await;
+    let _running = run(ground.memory.clone(), ground.edge.clone(), AgentConfig::default());
+    let mut bad = ground.authority.issue("bad.test");
+    bad.key = ground.authority.issue("other.test").key;
+    ground.memory.deploy(&bad);
+    let good = ground.deploy("good.test");
+    ground.memory.until_seen("good.test", Some(&good)).await;
+    let refused = |memory: &Memory| memory.observed("bad.test")?.error;
+    let note = ground.memory.until("the refusal", refused).await;
+    assert_eq!(note.code, "edge-certificate-unusable");
+    let mended = ground.deploy("bad.test");
+    ground.memory.until_seen("bad.test", Some(&mended)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_reported_as_served_before_it_was_seen() {
+    let stage = Stage::new();
+    stage.target.ignore("liar.test");
+    stage.deploy("liar.test");
+    let good = stage.deploy("good.test");
+    let _running = stage.run();
+    stage.memory.until_seen("good.test", Some(&good)).await;
+    let complaint = |memory: &Memory| memory.observed("liar.test")?.error;
+    let note = stage.memory.until("the complaint", complaint).await;
+    assert_eq!(note.code, "edge-does-not-serve");
+    for report in stage.memory.reports() {
+        for seen in report.observations {
+            assert!(seen.domain != stage.memory.domain("liar.test") || seen.sha256.is_none());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_name_is_tried_again_alone_and_holds_nobody_up() {
+    let stage = Stage::new();
+    stage.target.refuse("bad.test", true);
+    stage.deploy("first.test");
+    let bad = stage.deploy("bad.test");
+    let good = stage.deploy("good.test");
+    let _running = stage.run();
+    stage.memory.until_seen("good.test", Some(&good)).await;
+    let refused = |memory: &Memory| memory.observed("bad.test")?.error;
+    assert_eq!(stage.memory.until("the refusal", refused).await.code, "edge-refused");
+    // A restart from here would try it again.
+    assert!(stage.memory.acknowledged() < stage.memory.change("bad.test").revision);
+    let late = stage.deploy("late.test");
+    stage.memory.until_seen("late.test", Some(&late)).await;
+    stage.target.refuse("bad.test", false);
+    stage.memory.until_seen("bad.test", Some(&bad)).await;
+    stage.until_acknowledged(stage.memory.at()).await;
+    assert_eq!((stage.target.applied("good.test"), stage.target.applied("late.test")), (1, 1));
+    assert!(stage.target.applied("bad.test") >= 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_refused_for_long_lets_the_revision_pass_and_is_still_tried() {
+    let stage = Stage::new();
+    stage.target.refuse("bad.test", true);
+    let bad = stage.deploy("bad.test");
+    let _running = stage.run();
+    let wait = tokio::time::timeout(Duration::from_secs(3_600), async {
+        while stage.memory.acknowledged() != stage.memory.at() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    });
+    wait.await.unwrap();
+    stage.target.refuse("bad.test", false);
+    let tried = stage.target.applied("bad.test");
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(stage.target.applied("bad.test") > tried);
+    stage.memory.until_seen("bad.test", Some(&bad)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn signs_of_life_come_in_time_also_when_nothing_changes() {
+    let stage = Stage::new();
+    let _running = stage.run();
+    let began = Instant::now();
+    while stage.memory.reports().len() < 20 {
+        stage
+            .memory
+            .until("a report", |memory| {
+                let reports = memory.reports().len();
+                (Instant::now() - began
+                    <= Duration::from_secs(10) * u32::try_from(reports).unwrap())
+                .then_some(())
+            })
+            .await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+    }
+    assert!(stage.memory.reports().iter().all(|report| report.observations.is_empty()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_continues_from_the_reported_revision() {
+    let stage = Stage::new();
+    for n in 0..20 {
+        stage.deploy(&format!("n{n}.test"));
+    }
+    let running = stage.run();
+    stage.until_acknowledged(stage.memory.at()).await;
+    assert_eq!(stage.target.applied_in_all(), 20);
+    running.stop.cancel();
+    running.agent.await.unwrap();
+    let new = stage.deploy("new.test");
+    let _running = stage.run();
+    stage.memory.until_seen("new.test", Some(&new)).await;
+    assert_eq!(stage.target.applied_in_all(), 21);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revision_that_is_gone_makes_it_list_anew() {
+    let stage = Stage::new();
+    for n in 0..5 {
+        stage.deploy(&format!("n{n}.test"));
+    }
+    let running = stage.run();
+    stage.until_acknowledged(stage.memory.at()).await;
+    running.stop.cancel();
+    running.agent.await.unwrap();
+    // Away for so long that what came next is not kept.
+    stage.deploy("n6.test");
+    stage.memory.forget_before(Revision { epoch: 0, number: 6 });
+    let last = stage.deploy("n7.test");
+    let _running = stage.run();
+    stage.memory.until_seen("n7.test", Some(&last)).await;
+    stage.until_acknowledged(stage.memory.at()).await;
+    assert_eq!(stage.target.applied_in_all(), 5 + 7);
+    assert_eq!(stage.target.listings(), ["began", "ended"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restored_backup_everything_is_listed_anew_while_it_runs() {
+    let stage = Stage::new();
+    let sha256 = stage.deploy("kept.test");
+    for n in 0..5 {
+        stage.deploy(&format!("n{n}.test"));
+    }
+    let config = AgentConfig { batch: 2, ..AgentConfig::default() };
+    let _running = run(stage.memory.clone(), stage.target.clone(), config);
+    stage.memory.until_seen("kept.test", Some(&sha256)).await;
+    stage.until_acknowledged(stage.memory.at()).await;
+    stage.memory.new_epoch();
+    let new = stage.deploy("new.test");
+    stage.memory.until_seen("new.test", Some(&new)).await;
+    stage.until_acknowledged(stage.memory.at()).await;
+    assert_eq!((stage.target.applied("kept.test"), stage.target.applied_in_all()), (2, 13));
+    assert_eq!(stage.target.listings(), ["began", "ended, restored"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_control_plane_that_is_away_is_waited_for() {
+    let stage = Stage::new();
+    stage.memory.down.store(true, Relaxed);
+    let _running = stage.run();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    stage.memory.down.store(false, Relaxed);
+    let first = stage.deploy("first.test");
+    stage.memory.until_seen("first.test", Some(&first)).await;
+    stage.memory.down.store(true, Relaxed);
+    let second = stage.deploy("second.test");
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    stage.memory.down.store(false, Relaxed);
+    stage.memory.until_seen("second.test", Some(&second)).await;
+    assert_eq!(stage.memory.registrations.load(Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_proxy_that_is_away_is_complained_of_and_waited_for() {
+    let stage = Stage::new();
+    stage.target.broken.store(true, Relaxed);
+    let sha256 = stage.deploy("shop.test");
+    let _running = stage.run();
+    let complaint = |memory: &Memory| memory.reports().last()?.error.clone();
+    let note = stage.memory.until("the complaint", complaint).await;
+    assert!(note.detail.contains("the proxy is away"), "{note}");
+    assert_eq!(stage.memory.observed("shop.test"), None);
+    stage.target.broken.store(false, Relaxed);
+    stage.memory.until_seen("shop.test", Some(&sha256)).await;
+    let content = |memory: &Memory| memory.reports().last()?.error.is_none().then_some(());
+    stage.memory.until("the complaint to end", content).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edge_that_was_forgotten_registers_again() {
+    let stage = Stage::new();
+    let first = stage.deploy("first.test");
+    let _running = stage.run();
+    stage.memory.until_seen("first.test", Some(&first)).await;
+    stage.memory.forget_edge();
+    let second = stage.deploy("second.test");
+    stage.memory.until_seen("second.test", Some(&second)).await;
+    assert_eq!(stage.memory.registrations.load(Relaxed), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_starts_it_over() {
+    let stage = Stage::new();
+    stage.target.panics.store(true, Relaxed);
+    let sha256 = stage.deploy("shop.test");
+    let _running = stage.run();
+    stage.memory.until_seen("shop.test", Some(&sha256)).await;
+    assert_eq!(stage.memory.registrations.load(Relaxed), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_changes_are_taken_in_bounded_portions() {
+    let stage = Stage::new();
+    // One certificate for all: issuing a thousand takes longer than the test.
+    let pattern = stage.authority.issue("n.test");
+    for n in 0..1_000 {
+        let mut bundle = pattern.clone();
+        bundle.name = crate::kit::name(&format!("n{n}.test"));
+        stage.memory.deploy(&bundle);
+    }
+    let config = AgentConfig { batch: 100, probes: 16, observations: 40, ..AgentConfig::default() };
+    let _running = run(stage.memory.clone(), stage.target.clone(), config);
+    stage.until_acknowledged(stage.memory.at()).await;
+    let reports = stage.memory.reports();
+    assert!(reports.iter().all(|report| report.observations.len() <= 40));
+    assert_eq!(reports.iter().map(|report| report.observations.len()).sum::<usize>(), 1_000);
+    assert_eq!(stage.target.applied_in_all(), 1_000);
+    assert_eq!(stage.target.probed("n999.test"), 1);
+    assert_eq!(stage.target.most_probing.load(Relaxed), 16);
+    // A revision is never reported before all that it covers.
+    let mut seen = 0;
+    for report in reports {
+        seen += report.observations.len();
+        assert!(
+            report.up_to.number <= i64::try_from(seen).unwrap(),
+            "{} of {seen}",
+            report.up_to.number
+        );
+    }
+}

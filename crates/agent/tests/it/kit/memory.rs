@@ -1,0 +1,282 @@
+//! A control plane in memory: what is deployed, challenges, reports; and faults on demand.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use holdfast_agent::{Bundles, Error, Feed, Result, Source};
+use holdfast_model::{DomainId, Hostname};
+use holdfast_store::{Bundle, Change, Changes, EdgeReport, Observation, Revision};
+use tokio::sync::{Notify, watch};
+
+use super::name;
+
+#[derive(Default)]
+pub(crate) struct Memory {
+    state: Mutex<State>,
+    changed: watch::Sender<u64>,
+    reported: Notify,
+    /// Every call fails.
+    pub(crate) down: AtomicBool,
+    /// Lookups of certificates.
+    pub(crate) lookups: AtomicU64,
+    /// Lookups wait until this is opened.
+    pub(crate) gate: Gate,
+    pub(crate) registrations: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    bundles: HashMap<Hostname, Bundle>,
+    domains: HashMap<Hostname, DomainId>,
+    /// The newest change of each name.
+    log: BTreeMap<Revision, Change>,
+    at: Revision,
+    /// Revisions before this are not kept.
+    kept_from: Revision,
+    challenges: HashMap<String, String>,
+    alpn: HashMap<Hostname, String>,
+    reports: Vec<EdgeReport>,
+    acknowledged: Revision,
+    unregistered: bool,
+}
+
+/// Open unless closed.
+pub(crate) struct Gate(watch::Sender<bool>);
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self(watch::Sender::new(true))
+    }
+}
+
+impl Gate {
+    pub(crate) fn close(&self) {
+        self.0.send_replace(false);
+    }
+
+    pub(crate) fn open(&self) {
+        self.0.send_replace(true);
+    }
+
+    async fn pass(&self) {
+        self.0.subscribe().wait_for(|open| *open).await.unwrap();
+    }
+}
+
+impl Memory {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn append(&self, name: &Hostname, certificate: Option<&Bundle>) {
+        let mut state = self.lock();
+        state.at.number += 1;
+        let revision = state.at;
+        let domain = *state.domains.entry(name.clone()).or_default();
+        let certificate = certificate.map(|bundle| (bundle.id, bundle.summary.sha256.clone()));
+        state.log.retain(|_, change| change.name != *name);
+        state.log.insert(revision, Change { name: name.clone(), domain, certificate, revision });
+        drop(state);
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    /// Deploys a certificate; gives its fingerprint.
+    pub(crate) fn deploy(&self, bundle: &Bundle) -> String {
+        self.lock().bundles.insert(bundle.name.clone(), bundle.clone());
+        self.append(&bundle.name, Some(bundle));
+        bundle.summary.sha256.clone()
+    }
+
+    /// Deploys a tombstone.
+    pub(crate) fn withdraw(&self, text: &str) {
+        self.lock().bundles.remove(&name(text));
+        self.append(&name(text), None);
+    }
+
+    /// What is deployed changes, and nobody is told.
+    pub(crate) fn replace_silently(&self, bundle: Bundle) -> String {
+        let sha256 = bundle.summary.sha256.clone();
+        self.lock().bundles.insert(bundle.name.clone(), bundle);
+        sha256
+    }
+
+    pub(crate) fn change(&self, text: &str) -> Change {
+        self.lock().log.values().find(|change| change.name == name(text)).unwrap().clone()
+    }
+
+    pub(crate) fn domain(&self, text: &str) -> DomainId {
+        self.lock().domains[&name(text)]
+    }
+
+    pub(crate) fn at(&self) -> Revision {
+        self.lock().at
+    }
+
+    pub(crate) fn challenge(&self, token: &str, answer: &str) {
+        self.lock().challenges.insert(token.to_owned(), answer.to_owned());
+    }
+
+    pub(crate) fn alpn(&self, text: &str, answer: &str) {
+        self.lock().alpn.insert(name(text), answer.to_owned());
+    }
+
+    /// As after a restored backup: another epoch, numbers as they are.
+    pub(crate) fn new_epoch(&self) {
+        let mut state = self.lock();
+        state.at.epoch += 1;
+        let epoch = state.at.epoch;
+        let log = std::mem::take(&mut state.log);
+        for change in log.into_values() {
+            let revision = Revision { epoch, ..change.revision };
+            state.log.insert(revision, Change { revision, ..change });
+        }
+    }
+
+    /// Revisions before this one are not kept any more.
+    pub(crate) fn forget_before(&self, revision: Revision) {
+        self.lock().kept_from = revision;
+    }
+
+    pub(crate) fn forget_edge(&self) {
+        self.lock().unregistered = true;
+    }
+
+    pub(crate) fn reports(&self) -> Vec<EdgeReport> {
+        self.lock().reports.clone()
+    }
+
+    pub(crate) fn acknowledged(&self) -> Revision {
+        self.lock().acknowledged
+    }
+
+    /// The newest observation of a name.
+    pub(crate) fn observed(&self, text: &str) -> Option<Observation> {
+        let state = self.lock();
+        let domain = *state.domains.get(&name(text))?;
+        let mut all = state.reports.iter().flat_map(|report| &report.observations).rev();
+        all.find(|seen| seen.domain == domain).cloned()
+    }
+
+    /// Waits until the reports are as wanted.
+    pub(crate) async fn until<T>(&self, what: &str, wanted: impl Fn(&Self) -> Option<T>) -> T {
+        let wait = async {
+            loop {
+                let notified = self.reported.notified();
+                if let Some(found) = wanted(self) {
+                    return found;
+                }
+                notified.await;
+            }
+        };
+        let within = Duration::from_secs(60);
+        tokio::time::timeout(within, wait).await.unwrap_or_else(|_| panic!("waited for {what}"))
+    }
+
+    /// Waits until a name was seen with this fingerprint, and nothing wrong.
+    pub(crate) async fn until_seen(&self, text: &str, sha256: Option<&str>) {
+        let wanted = |memory: &Self| {
+            let seen = memory.observed(text)?;
+            (seen.sha256.as_deref() == sha256 && seen.error.is_none()).then_some(())
+        };
+        self.until(&format!("{text} to be seen as {sha256:?}"), wanted).await;
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.down.load(Ordering::Relaxed) {
+            return Err(Error::Unavailable { source: "the test took it down".into() });
+        }
+        Ok(())
+    }
+
+    async fn look_up(&self, name: &Hostname) -> Result<Option<Bundle>> {
+        self.lookups.fetch_add(1, Ordering::Relaxed);
+        self.check()?;
+        let found = self.lock().bundles.get(name).cloned();
+        self.gate.pass().await;
+        Ok(found)
+    }
+}
+
+#[async_trait]
+impl Source for Memory {
+    async fn bundle(&self, name: &Hostname) -> Result<Option<Bundle>> {
+        self.look_up(name).await
+    }
+
+    async fn http_answer(&self, token: &str) -> Result<Option<String>> {
+        self.check()?;
+        Ok(self.lock().challenges.get(token).cloned())
+    }
+
+    async fn alpn_answer(&self, name: &Hostname) -> Result<Option<String>> {
+        self.check()?;
+        Ok(self.lock().alpn.get(name).cloned())
+    }
+
+    async fn proof(&self, nonce: &str) -> Result<String> {
+        self.check()?;
+        Ok(format!("proof of {nonce}"))
+    }
+}
+
+#[async_trait]
+impl Bundles for Memory {
+    async fn bundle(&self, change: &Change) -> Result<Option<Bundle>> {
+        self.check()?;
+        Ok(self.lock().bundles.get(&change.name).cloned())
+    }
+}
+
+#[async_trait]
+impl Feed for Memory {
+    async fn register(&self) -> Result<Revision> {
+        self.check()?;
+        self.registrations.fetch_add(1, Ordering::Relaxed);
+        let mut state = self.lock();
+        state.unregistered = false;
+        Ok(state.acknowledged)
+    }
+
+    async fn changes(&self, after: Revision, limit: u32, wait: Duration) -> Result<Changes> {
+        let deadline = tokio::time::Instant::now() + wait;
+        let mut changed = self.changed.subscribe();
+        loop {
+            changed.borrow_and_update();
+            self.check()?;
+            let (changes, nothing) = {
+                let state = self.lock();
+                let fresh = after == Revision::default();
+                if !fresh && (after < state.kept_from || after.epoch != state.at.epoch) {
+                    return Err(Error::RevisionGone);
+                }
+                let mut newer = state.log.range(..).filter(|(at, _)| fresh || **at > after);
+                let items: Vec<_> =
+                    newer.by_ref().take(limit as usize).map(|(_, change)| change.clone()).collect();
+                let more = newer.next().is_some();
+                let last = items.last().map(|change| change.revision).filter(|_| more);
+                let up_to = last.unwrap_or(state.at);
+                let nothing = items.is_empty() && up_to == after;
+                (Changes { items, up_to, more }, nothing)
+            };
+            if !nothing || tokio::time::timeout_at(deadline, changed.changed()).await.is_err() {
+                return Ok(changes);
+            }
+        }
+    }
+
+    async fn report(&self, report: &EdgeReport) -> Result<()> {
+        self.check()?;
+        let mut state = self.lock();
+        if state.unregistered {
+            return Err(Error::Unregistered);
+        }
+        state.acknowledged = report.up_to;
+        state.reports.push(report.clone());
+        drop(state);
+        self.reported.notify_waiters();
+        Ok(())
+    }
+}

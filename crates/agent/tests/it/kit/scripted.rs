@@ -1,0 +1,126 @@
+//! A target that does as the test says.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use holdfast_agent::{Bundles, Error, Result, Target};
+use holdfast_model::{Hostname, Note};
+use holdfast_store::Change;
+
+use super::name;
+
+#[derive(Default)]
+pub(crate) struct Scripted {
+    state: Mutex<State>,
+    /// The target as a whole is out of order.
+    pub(crate) broken: AtomicBool,
+    pub(crate) panics: AtomicBool,
+    probing: AtomicUsize,
+    pub(crate) most_probing: AtomicUsize,
+}
+
+#[derive(Default)]
+struct State {
+    served: HashMap<Hostname, String>,
+    refused: HashSet<Hostname>,
+    /// Applied, it says, and yet not served.
+    ignored: HashSet<Hostname>,
+    applied: Vec<Hostname>,
+    probed: Vec<Hostname>,
+    listings: Vec<&'static str>,
+}
+
+impl Scripted {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    pub(crate) fn refuse(&self, text: &str, refused: bool) {
+        let mut state = self.lock();
+        if refused {
+            state.refused.insert(name(text))
+        } else {
+            state.refused.remove(&name(text))
+        };
+    }
+
+    pub(crate) fn ignore(&self, text: &str) {
+        self.lock().ignored.insert(name(text));
+    }
+
+    /// How often a name was applied.
+    pub(crate) fn applied(&self, text: &str) -> usize {
+        self.lock().applied.iter().filter(|applied| **applied == name(text)).count()
+    }
+
+    pub(crate) fn applied_in_all(&self) -> usize {
+        self.lock().applied.len()
+    }
+
+    pub(crate) fn probed(&self, text: &str) -> usize {
+        self.lock().probed.iter().filter(|probed| **probed == name(text)).count()
+    }
+
+    pub(crate) fn listings(&self) -> Vec<&'static str> {
+        self.lock().listings.clone()
+    }
+}
+
+#[async_trait]
+impl Target for Scripted {
+    async fn apply(
+        &self,
+        changes: &[Change],
+        bundles: &dyn Bundles,
+    ) -> Result<Vec<Result<(), Note>>> {
+        assert!(!self.panics.swap(false, Relaxed), "as the test said");
+        if self.broken.load(Relaxed) {
+            return Err(Error::Unavailable { source: "the proxy is away".into() });
+        }
+        let mut results = Vec::new();
+        for change in changes {
+            let bundle = bundles.bundle(change).await?;
+            let mut state = self.lock();
+            state.applied.push(change.name.clone());
+            if state.refused.contains(&change.name) {
+                results.push(Err(Note::new("edge-refused", "as the test said")));
+                continue;
+            }
+            if let Some(bundle) = bundle
+                && !state.ignored.contains(&change.name)
+            {
+                state.served.insert(change.name.clone(), bundle.summary.sha256);
+            }
+            results.push(Ok(()));
+        }
+        Ok(results)
+    }
+
+    async fn withdraw(&self, name: &Hostname) -> Result<()> {
+        self.lock().served.remove(name);
+        Ok(())
+    }
+
+    async fn probe(&self, name: &Hostname) -> Result<Option<String>> {
+        let now = self.probing.fetch_add(1, Relaxed) + 1;
+        self.most_probing.fetch_max(now, Relaxed);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        self.probing.fetch_sub(1, Relaxed);
+        let mut state = self.lock();
+        state.probed.push(name.clone());
+        Ok(state.served.get(name).cloned())
+    }
+
+    async fn listing_began(&self) -> Result<()> {
+        self.lock().listings.push("began");
+        Ok(())
+    }
+
+    async fn listing_ended(&self, restored: bool) -> Result<()> {
+        self.lock().listings.push(if restored { "ended, restored" } else { "ended" });
+        Ok(())
+    }
+}

@@ -1,0 +1,179 @@
+//! The built-in edge over a real store: the same on both databases.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use holdfast_agent::{AgentConfig, BuiltinEdge, EdgeConfig, StoreFeed, Target as _, run_agent};
+use holdfast_store::{ChallengeKind, proof_answer};
+use holdfast_testkit::eventually;
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::kit::{Authority, LIMIT, Stored, Visitor, ask, challenge_leaf, name};
+
+macro_rules! on_both {
+    ($($scenario:ident),* $(,)?) => {
+        mod on_postgres {
+            $(#[tokio::test]
+            async fn $scenario() {
+                super::$scenario($crate::kit::Stored::on_postgres().await).await;
+            })*
+        }
+        mod on_sqlite {
+            $(#[tokio::test]
+            async fn $scenario() {
+                super::$scenario($crate::kit::Stored::on_sqlite().await).await;
+            })*
+        }
+    };
+}
+
+on_both!(
+    a_domain_is_deployed_swapped_and_withdrawn,
+    challenges_and_proofs_come_from_the_store,
+    a_restart_loads_nothing_and_continues_where_it_was,
+    after_a_restored_backup_everything_is_reported_anew,
+    a_refusal_reaches_the_store_and_is_mended_by_the_next_certificate,
+);
+
+/// A replica's edge with its agent.
+struct Replica {
+    edge: Arc<BuiltinEdge>,
+    agent: JoinHandle<()>,
+    stop: CancellationToken,
+}
+
+impl Replica {
+    async fn start(stored: &Stored) -> Self {
+        let free = ([127, 0, 0, 1], 0).into();
+        let config = EdgeConfig::new("edge-1", "default", Some(free), free);
+        let stop = CancellationToken::new();
+        let store = stored.store.clone();
+        let edge = BuiltinEdge::start(config, store.clone(), stop.clone()).await.unwrap();
+        let edge = Arc::new(edge);
+        let feed = Arc::new(StoreFeed::new(store, edge.identity()));
+        let agent = run_agent(feed, edge.clone(), AgentConfig::default(), stop.clone());
+        Self { agent: tokio::spawn(agent), edge, stop }
+    }
+
+    async fn stop(self) {
+        self.stop.cancel();
+        self.agent.await.unwrap();
+        tokio::time::timeout(LIMIT, self.edge.ended()).await.unwrap();
+    }
+}
+
+async fn a_domain_is_deployed_swapped_and_withdrawn(stored: Stored) {
+    let (replica, authority) = (Replica::start(&stored).await, Authority::new());
+    // A resumed session would show what it began with.
+    let visitor = Visitor::new(&authority, replica.edge.https()).never_resuming();
+    let first = authority.issue("shop.test");
+    let claimed = stored.deploy(&first).await;
+    let seen = stored.until_served(claimed.domain.id).await.seen.unwrap().0;
+    assert_eq!(seen, first.summary.sha256);
+    assert_eq!(visitor.visit("shop.test").await.unwrap().sha256, first.summary.sha256);
+
+    let second = authority.issue("shop.test");
+    let claimed = stored.swap(&claimed, &second).await;
+    let seen = stored.until_served(claimed.domain.id).await.seen.unwrap().0;
+    assert_eq!(seen, second.summary.sha256);
+    assert_eq!(visitor.visit("shop.test").await.unwrap().sha256, second.summary.sha256);
+
+    let claimed = stored.remove(&claimed).await;
+    let status = stored.until_served(claimed.domain.id).await;
+    assert!(status.tombstone, "{status:?}");
+    visitor.refusal("shop.test").await;
+    replica.stop().await;
+}
+
+async fn challenges_and_proofs_come_from_the_store(stored: Stored) {
+    let replica = Replica::start(&stored).await;
+    let get = async |path: &str| {
+        let mut tcp = TcpStream::connect(replica.edge.http().unwrap()).await.unwrap();
+        let line = format!("GET {path} HTTP/1.1");
+        ask(&mut tcp, "one.test", &line, "Connection: close\r\n").await.unwrap()
+    };
+    stored.challenge("one.test", ChallengeKind::Http01, "t0ken").await;
+    let answer = get("/.well-known/acme-challenge/t0ken").await;
+    assert!(answer.ends_with("\r\n\r\nt0ken.thumbprint"), "{answer}");
+    assert!(get("/.well-known/acme-challenge/other").await.starts_with("HTTP/1.1 404 "));
+
+    stored.challenge("two.test", ChallengeKind::TlsAlpn01, "alpn").await;
+    let leaf = challenge_leaf(replica.edge.https(), "two.test").await;
+    let digest = ring::digest::digest(&ring::digest::SHA256, b"alpn.thumbprint");
+    assert!(leaf.windows(32).any(|window| window == digest.as_ref()));
+    assert!(get("/.well-known/acme-challenge/alpn").await.starts_with("HTTP/1.1 404 "));
+
+    let secret = stored.store.cluster_secret().await.unwrap();
+    let proof = proof_answer(&secret, "n0nce");
+    let answer = get("/.well-known/holdfast/n0nce").await;
+    assert!(answer.ends_with(&format!("\r\n\r\n{proof}")), "{answer}");
+    replica.stop().await;
+}
+
+async fn a_restart_loads_nothing_and_continues_where_it_was(stored: Stored) {
+    let (replica, authority) = (Replica::start(&stored).await, Authority::new());
+    let mut domains = Vec::new();
+    for n in 0..30 {
+        let claimed = stored.deploy(&authority.issue(&format!("n{n}.test"))).await;
+        domains.push(claimed.domain.id);
+    }
+    for domain in &domains {
+        stored.until_served(*domain).await;
+    }
+    eventually(LIMIT, "the edge to be up to date", async || {
+        let edges = stored.store.edges().await.unwrap();
+        if edges[0].behind == 0 { Ok(()) } else { Err(edges[0].behind) }
+    })
+    .await;
+    replica.stop().await;
+
+    let again = Replica::start(&stored).await;
+    let new = stored.deploy(&authority.issue("new.test")).await;
+    stored.until_served(new.domain.id).await;
+    let tallied = again.edge.tallied();
+    assert_eq!((tallied.handshakes, tallied.lookups), (1, 0), "more than the new name was touched");
+    let visitor = Visitor::new(&authority, again.edge.https());
+    let page = visitor.get("https://n7.test/").await;
+    assert!(page.status() == 200 && page.body() != &Bytes::new());
+    assert_eq!(again.edge.tallied().lookups, 1);
+    again.stop().await;
+}
+
+async fn after_a_restored_backup_everything_is_reported_anew(stored: Stored) {
+    let (replica, authority) = (Replica::start(&stored).await, Authority::new());
+    let claimed = stored.deploy(&authority.issue("kept.test")).await;
+    stored.until_served(claimed.domain.id).await;
+    let before = replica.edge.tallied().handshakes;
+    let restored = stored.store.restored().await.unwrap();
+    eventually(LIMIT, "the edge to follow into the new epoch", async || {
+        let edges = stored.store.edges().await.unwrap();
+        let there = edges[0].revision.epoch == restored.epoch && edges[0].behind == 0;
+        if there { Ok(()) } else { Err(format!("{edges:?}")) }
+    })
+    .await;
+    stored.until_served(claimed.domain.id).await;
+    assert!(replica.edge.tallied().handshakes > before);
+    replica.stop().await;
+}
+
+async fn a_refusal_reaches_the_store_and_is_mended_by_the_next_certificate(stored: Stored) {
+    let (replica, authority) = (Replica::start(&stored).await, Authority::new());
+    let mut bad = authority.issue("bad.test");
+    bad.key = authority.issue("other.test").key;
+    let claimed = stored.deploy(&bad).await;
+    let refused = stored
+        .until(claimed.domain.id, "the refusal", |status| !status.refused.is_empty())
+        .await
+        .refused;
+    assert_eq!(
+        (refused[0].0.as_str(), &*refused[0].1.code),
+        ("edge-1", "edge-certificate-unusable")
+    );
+    let good = authority.issue("bad.test");
+    stored.swap(&claimed, &good).await;
+    stored.until_served(claimed.domain.id).await;
+    assert_eq!(replica.edge.probe(&name("bad.test")).await.unwrap(), Some(good.summary.sha256));
+    replica.stop().await;
+}

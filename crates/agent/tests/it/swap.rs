@@ -1,0 +1,109 @@
+//! Certificates are swapped under load, and nobody notices.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use holdfast_testkit::eventually;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::kit::{Ground, LIMIT, Visitor};
+
+const HOSTS: [&str; 2] = ["one.test", "two.test"];
+const SWAPS: usize = 25;
+
+#[derive(Default)]
+struct Count {
+    handshakes: AtomicU64,
+    resumed: AtomicU64,
+    failures: std::sync::Mutex<Vec<String>>,
+}
+
+/// Visits again and again until told to stop.
+async fn keep_visiting(visitor: Visitor, count: Arc<Count>, done: Arc<AtomicBool>, first: usize) {
+    for host in HOSTS.iter().cycle().skip(first) {
+        if done.load(Relaxed) {
+            return;
+        }
+        match visitor.visit(host).await {
+            Ok(visit) if visit.answer.starts_with("HTTP/1.1 200") => {
+                count.handshakes.fetch_add(1, Relaxed);
+                count.resumed.fetch_add(u64::from(visit.resumed), Relaxed);
+            }
+            wrong => count.failures.lock().unwrap().push(format!("{host}: {wrong:?}")),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn not_one_handshake_fails_while_certificates_are_swapped() {
+    let ground = Ground::new().await;
+    for host in HOSTS {
+        ground.swap(host).await;
+    }
+    let (count, done) = (Arc::new(Count::default()), Arc::new(AtomicBool::new(false)));
+    let visits: Vec<_> = (0..24)
+        .map(|n| {
+            let visitor = ground.visitor();
+            let visitor = if n % 2 == 0 { visitor.resuming() } else { visitor.never_resuming() };
+            tokio::spawn(keep_visiting(visitor, count.clone(), done.clone(), n))
+        })
+        .collect();
+    let mut probes = 0;
+    for _ in 0..SWAPS {
+        for host in HOSTS {
+            // Between two swaps there are visits, or the swap would prove nothing.
+            let before = count.handshakes.load(Relaxed);
+            let sha256 = ground.swap(host).await;
+            assert_eq!(ground.sees(host).await, Some(sha256));
+            probes += 1;
+            eventually(LIMIT, "more visits", async || {
+                let now = count.handshakes.load(Relaxed);
+                if now >= before + 24 { Ok(()) } else { Err(now - before) }
+            })
+            .await;
+        }
+    }
+    done.store(true, Relaxed);
+    for visit in visits {
+        visit.await.unwrap();
+    }
+    assert_eq!(*count.failures.lock().unwrap(), Vec::<String>::new());
+    let (made, resumed) = (count.handshakes.load(Relaxed), count.resumed.load(Relaxed));
+    eventually(LIMIT, "the edge's count to be ours", async || {
+        let edge = ground.edge.tallied();
+        let same = edge.handshakes == made + probes && edge.resumed == resumed;
+        if same { Ok(()) } else { Err(format!("{edge:?}, visitors {made}, resumed {resumed}")) }
+    })
+    .await;
+    let edge = ground.edge.tallied();
+    assert_eq!((edge.failed, edge.unknown_names), (0, 0));
+    assert!(resumed > 0 && made > resumed + 24, "{made} handshakes, {resumed} resumed");
+    println!("{made} handshakes, {resumed} of them resumed, {} swaps, none failed", SWAPS * 2);
+}
+
+#[tokio::test]
+async fn connections_opened_before_a_swap_go_on_with_what_they_began_with() {
+    let ground = Ground::new().await;
+    let old = ground.swap("one.test").await;
+    let mut stream = ground.visitor().connect("one.test").await.unwrap();
+    let client = ground.visitor().client();
+    let get = || http::Request::get("https://one.test/").body(bytes::Bytes::new()).unwrap();
+    assert_eq!(client.send(get()).await.unwrap().status(), 200);
+    let before = ground.edge.tallied().handshakes;
+    let new = ground.swap("one.test").await;
+    stream
+        .write_all(b"GET / HTTP/1.1\r\nHost: one.test\r\nConnection: close\r\n\r\n")
+        .await
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let shown = |sha256: &str| {
+        let pairs: Vec<_> = sha256.as_bytes().chunks(2).map(String::from_utf8_lossy).collect();
+        pairs.join(":")
+    };
+    assert!(answer.contains(&shown(&old)), "{answer}");
+    let again = client.send(get()).await.unwrap();
+    assert!(String::from_utf8_lossy(again.body()).contains(&shown(&old)));
+    assert_eq!(ground.edge.tallied().handshakes, before, "somebody had to connect again");
+    assert_eq!(ground.visitor().visit("one.test").await.unwrap().sha256, new);
+}
