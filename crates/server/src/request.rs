@@ -7,7 +7,8 @@ use axum::extract::{MatchedPath, Request};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
-use http::{HeaderValue, header};
+use http::{HeaderValue, Method, header};
+use tokio::task::JoinError;
 use tokio::time::Instant;
 
 use crate::{Kind, Problem};
@@ -18,7 +19,13 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// A handler panicked. The panic itself is in the log, by the hook of the process.
 #[derive(Debug, thiserror::Error)]
 #[error("a handler panicked")]
-struct Panicked;
+pub(crate) struct Panicked;
+
+impl From<JoinError> for Panicked {
+    fn from(_: JoinError) -> Self {
+        Self
+    }
+}
 
 /// Runs a request.
 pub(crate) async fn run(request: Request, next: Next) -> Response {
@@ -30,20 +37,30 @@ pub(crate) async fn run(request: Request, next: Next) -> Response {
     let answer = AssertUnwindSafe(next.run(request)).catch_unwind();
     let response = match tokio::time::timeout(LIMIT, answer).await {
         Ok(Ok(response)) => response,
-        Ok(Err(_)) => panicked().into_response(),
+        Ok(Err(_)) => Problem::from(Panicked).into_response(),
         Err(_) => timed_out().into_response(),
     };
     let (status, took) = (response.status().as_u16(), begun.elapsed());
     tracing::debug!(%method, route, status, ?took, "request");
-    let labels = [("method", method.to_string()), ("route", route), ("status", status.to_string())];
+    let labels =
+        [("method", known(&method).to_owned()), ("route", route), ("status", status.to_string())];
     metrics::counter!("holdfast_http_requests_total", &labels).increment(1);
     metrics::histogram!("holdfast_http_request_duration_seconds", &labels).record(took);
     response
 }
 
-fn panicked() -> Problem {
-    let detail = "The request was sound and this server could not do it; its log says why, under `instance`.";
-    Problem::new(Kind::Internal, detail).caused_by(Panicked)
+/// Strangers may invent methods; they are one series.
+fn known(method: &Method) -> &str {
+    const KNOWN: [Method; 7] = [
+        Method::GET,
+        Method::HEAD,
+        Method::POST,
+        Method::PUT,
+        Method::PATCH,
+        Method::DELETE,
+        Method::OPTIONS,
+    ];
+    if KNOWN.contains(method) { method.as_str() } else { "other" }
 }
 
 fn timed_out() -> Problem {

@@ -60,10 +60,14 @@ impl Stream {
         };
         // Registered before the first look, so that nothing falls between.
         let wake = state.store.wake(Topic::Events);
-        let cursor = match after {
-            Some(cursor) => cursor,
-            None => state.store.latest_event().await?,
-        };
+        let latest = state.store.latest_event().await?;
+        let cursor = after.unwrap_or(latest);
+        if cursor > latest {
+            let detail = format!(
+                "`{cursor}` lies after all that ever happened here: the database was restored from a backup; list what you follow anew, then begin without Last-Event-ID."
+            );
+            return Err(Problem::new(Kind::InvalidCursor, detail));
+        }
         // Who breaks off before the first event knows where to resume.
         let first = place(cursor).retry(RETRY);
         Ok(Self {

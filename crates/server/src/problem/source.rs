@@ -6,6 +6,7 @@ use http::header;
 use serde_json::{Value, json};
 
 use super::{Kind, Problem};
+use crate::request::Panicked;
 use crate::token::NoRandomness;
 
 impl From<Error> for Problem {
@@ -69,6 +70,12 @@ impl From<UnknownState> for Problem {
 
 impl From<NoRandomness> for Problem {
     fn from(error: NoRandomness) -> Self {
+        internal().caused_by(error)
+    }
+}
+
+impl From<Panicked> for Problem {
+    fn from(error: Panicked) -> Self {
         internal().caused_by(error)
     }
 }

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use utoipa::ToSchema;
 
 use crate::auth::Admin;
+use crate::request::Panicked;
 use crate::{AppState, Kind, Problem};
 
 /// Values sealed anew per round: a round is short, so that nobody waits for it.
@@ -53,7 +54,7 @@ pub(super) async fn rotate(
         done
     });
     match tokio::time::timeout(PATIENCE, work).await {
-        Ok(done) => Ok((StatusCode::OK, Json(done.unwrap_or_else(|_| Err(ended()))?))),
+        Ok(done) => Ok((StatusCode::OK, Json(done.map_err(Panicked::from)??))),
         Err(_) => Ok((StatusCode::ACCEPTED, Json(*watched.borrow()))),
     }
 }
@@ -78,11 +79,4 @@ async fn reseal_all(
     let detail = format!("{} values were sealed under a new key", rotation.resealed);
     store.notice(actor, "key-rotated", "data-key", &detail).await?;
     Ok(rotation)
-}
-
-fn ended() -> Problem {
-    Problem::new(
-        Kind::Internal,
-        "The rotation ended early; start it again, it goes on where it was.",
-    )
 }

@@ -1,0 +1,218 @@
+//! The event stream: in order, resumed without a gap, whatever commits meanwhile.
+
+use std::time::Duration;
+
+use axum::body::{Body, BodyDataStream};
+use futures_util::StreamExt as _;
+use http::{Method, Request, StatusCode, header};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use tower::ServiceExt as _;
+
+use crate::kit::{Kit, asked};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// A client that reads events until it goes away.
+struct Client {
+    body: BodyDataStream,
+    text: String,
+    last_id: Option<String>,
+}
+
+/// One event as it was read.
+#[derive(Debug)]
+struct Read {
+    name: String,
+    data: Value,
+}
+
+impl Client {
+    async fn open(kit: &Kit, query: &str, last_id: Option<&str>) -> Self {
+        let mut request = asked(Method::GET, &format!("/v1/events{query}"), &kit.read);
+        if let Some(id) = last_id {
+            request = request.header("last-event-id", id);
+        }
+        let request: Request<Body> = request.body(Body::empty()).unwrap();
+        let response = kit.router.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        assert_eq!(response.headers()[header::CONTENT_TYPE], "text/event-stream");
+        let body = response.into_body().into_data_stream();
+        Self { body, text: String::new(), last_id: last_id.map(ToOwned::to_owned) }
+    }
+
+    /// The next block of lines; none at the end of the stream.
+    async fn block(&mut self) -> Option<String> {
+        loop {
+            if let Some((block, rest)) = self.text.split_once("\n\n") {
+                let (block, rest) = (block.to_owned(), rest.to_owned());
+                self.text = rest;
+                return Some(block);
+            }
+            let more = timeout(SOON, self.body.next()).await.expect("something within the time");
+            self.text.push_str(std::str::from_utf8(&more?.unwrap()).unwrap());
+        }
+    }
+
+    /// The next event; places are remembered, comments skipped.
+    async fn next(&mut self) -> Option<Read> {
+        loop {
+            let block = self.block().await?;
+            let field = |name: &str| {
+                let lines = block.lines().filter_map(|line| line.strip_prefix(name));
+                lines.map(str::trim).next().map(ToOwned::to_owned)
+            };
+            if let Some(id) = field("id:") {
+                self.last_id = Some(id);
+            }
+            if let Some(data) = field("data:") {
+                let data = serde_json::from_str(&data).unwrap();
+                return Some(Read { name: field("event:").unwrap(), data });
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_happens_is_streamed_with_its_place() {
+    let kit = Kit::new().await;
+    let mut client = Client::open(&kit, "", None).await;
+    let domain = kit.add("shop.example.com").await;
+    let event = client.next().await.unwrap();
+    assert_eq!(event.name, "transition");
+    let expected = json!({
+        "domain_id": domain["id"], "name": "shop.example.com", "from": null, "to": "Initial",
+        "at": event.data["at"], "duration_ms": 0, "attempt": event.data["attempt"], "error": null,
+        "instance": "replica", "actor": "admin-token",
+    });
+    assert_eq!(event.data, expected);
+    let made = json!({"name": "ci", "scope": "read"});
+    kit.json(Method::POST, "/v1/tokens", &made).await.expect(201);
+    let event = client.next().await.unwrap();
+    assert_eq!((event.name.as_str(), &event.data["kind"]), ("notice", &json!("token-created")));
+}
+
+#[tokio::test]
+async fn a_stream_without_a_place_begins_with_what_is_new() {
+    let kit = Kit::new().await;
+    kit.add("old.example.com").await;
+    let mut client = Client::open(&kit, "", None).await;
+    kit.add("new.example.com").await;
+    assert_eq!(client.next().await.unwrap().data["name"], "new.example.com");
+    let mut all = Client::open(&kit, "?after=0-0", None).await;
+    assert_eq!(all.next().await.unwrap().data["name"], "old.example.com");
+}
+
+#[tokio::test]
+async fn who_breaks_off_before_the_first_event_misses_none() {
+    let kit = Kit::new().await;
+    let mut client = Client::open(&kit, "", None).await;
+    let first = client.block().await.unwrap();
+    let place = first.lines().find_map(|line| line.strip_prefix("id:")).unwrap().trim().to_owned();
+    drop(client);
+    kit.add("shop.example.com").await;
+    let mut client = Client::open(&kit, "", Some(&place)).await;
+    assert_eq!(client.next().await.unwrap().data["name"], "shop.example.com");
+}
+
+#[tokio::test]
+async fn only_one_domain_when_only_one_is_asked_for() {
+    let kit = Kit::new().await;
+    let mut place = Client::open(&kit, "", None).await;
+    place.block().await;
+    let one = kit.add("one.example.com").await;
+    let mut client =
+        Client::open(&kit, &format!("?after=0-0&domain={}", one["id"].as_str().unwrap()), None)
+            .await;
+    kit.add("other.example.com").await;
+    kit.json(Method::POST, "/v1/domains/one.example.com/retry", &json!({})).await;
+    assert_eq!(client.next().await.unwrap().data["name"], "one.example.com");
+    let before = client.last_id.clone();
+    let moved = client.block().await.unwrap();
+    assert!(moved.starts_with("id:") && !moved.contains("data:"), "{moved}");
+    assert_ne!(before, Some(moved["id:".len()..].trim().to_owned()));
+}
+
+/// Many commit at once while a client reads a few events, breaks off and comes back, over and over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn resuming_leaves_no_gap_and_no_double_under_concurrent_commits() {
+    const WRITERS: usize = 8;
+    const EACH: usize = 25;
+    let kit = std::sync::Arc::new(Kit::new().await);
+    let mut client = Client::open(&kit, "", None).await;
+    client.block().await;
+    let start = client_place(&kit).await;
+    let writers = (0..WRITERS).map(|writer| {
+        let kit = kit.clone();
+        tokio::spawn(async move {
+            for n in 0..EACH {
+                kit.add(&format!("w{writer}-{n}.example.com")).await;
+            }
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    let (mut seen, mut place) = (Vec::new(), start);
+    while seen.len() < WRITERS * EACH {
+        let mut client = Client::open(&kit, "", Some(&place)).await;
+        for _ in 0..7.min(WRITERS * EACH - seen.len()) {
+            let event = client.next().await.unwrap();
+            seen.push(event.data["name"].as_str().unwrap().to_owned());
+        }
+        place = client.last_id.clone().unwrap();
+    }
+    futures_util::future::try_join_all(writers).await.unwrap();
+    let mut once = seen.clone();
+    once.sort();
+    once.dedup();
+    assert_eq!((once.len(), seen.len()), (WRITERS * EACH, WRITERS * EACH));
+    for writer in 0..WRITERS {
+        let prefix = format!("w{writer}-");
+        let own: Vec<_> = seen.iter().filter(|name| name.starts_with(&prefix)).collect();
+        let expected: Vec<_> = (0..EACH).map(|n| format!("{prefix}{n}.example.com")).collect();
+        assert_eq!(own, expected.iter().collect::<Vec<_>>(), "a writer's own order is kept");
+    }
+}
+
+async fn client_place(kit: &Kit) -> String {
+    kit.store.latest_event().await.unwrap().to_string()
+}
+
+#[tokio::test]
+async fn a_shutdown_ends_streams_and_opens_none() {
+    let kit = Kit::new().await;
+    let mut client = Client::open(&kit, "", None).await;
+    client.block().await;
+    kit.shutdown.cancel();
+    assert!(client.next().await.is_none());
+    kit.get("/v1/events").await.problem(503, "draining");
+}
+
+#[tokio::test]
+async fn a_quiet_stream_shows_that_it_lives() {
+    let kit = Kit::new().await;
+    let mut client = Client::open(&kit, "", None).await;
+    client.block().await;
+    tokio::time::pause();
+    assert_eq!(client.block().await.unwrap(), ": heartbeat");
+}
+
+#[tokio::test]
+async fn a_revoked_token_ends_its_stream() {
+    let kit = Kit::new().await;
+    let mut client = Client::open(&kit, "", None).await;
+    client.block().await;
+    let tokens = kit.store.tokens().await.unwrap();
+    let read = tokens.iter().find(|token| token.name == "read-token").unwrap();
+    kit.store.revoke_token(read.id).await.unwrap();
+    tokio::time::pause();
+    while let Some(block) = client.block().await {
+        assert_eq!(block, ": heartbeat");
+    }
+}
+
+#[tokio::test]
+async fn a_place_that_never_was_is_refused() {
+    let kit = Kit::new().await;
+    kit.add("shop.example.com").await;
+    kit.get("/v1/events?after=9-999999").await.problem(422, "invalid-cursor");
+}

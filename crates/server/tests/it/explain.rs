@@ -1,0 +1,84 @@
+//! Explanations: one cause, one fix, who must act; also when nobody else answers.
+
+use std::time::Duration;
+
+use holdfast_dns::End;
+use holdfast_model::{Note, Outcome};
+use serde_json::{Value, json};
+
+use crate::kit::Kit;
+use crate::work::{account, queued};
+
+async fn explain(kit: &Kit) -> Value {
+    kit.get("/v1/domains/shop.example.com/explain").await.expect(200)
+}
+
+fn check<'a>(why: &'a Value, name: &str) -> &'a Value {
+    let mut checks = why["checks"].as_array().unwrap().iter();
+    checks.find(|check| check["name"] == name).unwrap_or_else(|| panic!("no check {name}: {why}"))
+}
+
+#[tokio::test]
+async fn a_missing_name_is_the_customers_to_mend() {
+    let kit = Kit::new().await;
+    kit.add("shop.example.com").await;
+    kit.work(Outcome::Accepted, Default::default()).await;
+    let note = Note::new("dns-nxdomain", "shop.example.com does not exist");
+    kit.work(Outcome::DnsNotPointed { note }, Default::default()).await;
+    kit.world.say(End::NxDomain);
+    let why = explain(&kit).await;
+    assert_eq!((&why["cause"], &why["who"]), (&json!("dns-nxdomain"), &json!("customer")));
+    assert!(
+        why["fix"].as_str().unwrap().contains("`shop.example.com CNAME edge.example.net`"),
+        "{why}"
+    );
+    assert!(why["next_attempt_at"].is_string());
+    let dns = check(&why, "dns");
+    assert_eq!(dns["ok"], false);
+    assert!(
+        !dns["seen"].as_str().unwrap().is_empty() && !dns["expected"].as_str().unwrap().is_empty()
+    );
+}
+
+#[tokio::test]
+async fn the_queue_at_the_ca_is_told_with_the_place() {
+    let kit = Kit::new().await;
+    kit.add("shop.example.com").await;
+    let account = account(&kit).await;
+    queued(&kit).await;
+    let until = kit.store.ping().await.unwrap().plus(Duration::from_secs(600));
+    kit.store.pause_account(account.id, until, "acme-rate-limited: too many orders").await.unwrap();
+    let why = explain(&kit).await;
+    assert_eq!(
+        (&why["who"], &why["next_attempt_at"]),
+        (&json!("ca"), &json!(until.to_string())),
+        "{why}"
+    );
+    assert!(why["summary"].as_str().unwrap().contains("place 1"), "{why}");
+    let ca = check(&why, "ca");
+    assert!(ca["ok"] == false && ca["seen"].as_str().unwrap().contains("too many orders"), "{ca}");
+}
+
+#[tokio::test]
+async fn silence_of_dns_is_said_and_not_blamed() {
+    let kit = Kit::new().await;
+    kit.add("shop.example.com").await;
+    kit.world.fall_silent();
+    let began = tokio::time::Instant::now();
+    let why = explain(&kit).await;
+    assert!(began.elapsed() < Duration::from_secs(10));
+    assert_eq!(why["cause"], "in-progress");
+    assert!(check(&why, "dns")["seen"].as_str().unwrap().starts_with("nothing: no answer within"));
+}
+
+#[tokio::test]
+async fn every_explanation_has_all_its_parts() {
+    let kit = Kit::new().await;
+    kit.add("shop.example.com").await;
+    let why = explain(&kit).await;
+    for field in ["summary", "cause", "fix", "who"] {
+        assert!(!why[field].as_str().unwrap().is_empty(), "{field}: {why}");
+    }
+    assert_eq!(check(&why, "dns")["ok"], true);
+    assert_eq!(check(&why, "edge")["ok"], false, "no edge is live");
+}

@@ -1,0 +1,72 @@
+//! Health and metrics, for machines.
+
+use axum::body::Body;
+use holdfast_server::Metrics;
+use http::{Request, StatusCode, header};
+use metrics_exporter_prometheus::PrometheusBuilder;
+use serde_json::json;
+
+use crate::kit::{Answer, Kit};
+
+async fn ask(kit: &Kit, path: &str) -> Answer {
+    kit.send(Request::get(path).body(Body::empty()).unwrap()).await
+}
+
+#[tokio::test]
+async fn a_replica_in_good_order_says_so_without_a_token() {
+    let kit = Kit::new().await;
+    for path in ["/health/startup", "/health/live", "/health/ready", "/health"] {
+        assert_eq!(ask(&kit, path).await.expect(200)["status"], "Healthy", "{path}");
+    }
+    let health = ask(&kit, "/health").await.expect(200);
+    let election = &health["results"]["leader_election"];
+    assert_eq!(election["data"], json!({"is_leader": true, "instance_id": "replica"}));
+    assert_eq!(health["results"]["database"]["status"], "Healthy");
+}
+
+#[tokio::test]
+async fn from_the_shutdown_on_it_is_alive_but_not_ready() {
+    let kit = Kit::new().await;
+    ask(&kit, "/health/startup").await.expect(200);
+    kit.shutdown.cancel();
+    let unready = ask(&kit, "/health/ready").await.expect(503);
+    assert_eq!(unready["results"]["shutdown"]["status"], "Unhealthy");
+    ask(&kit, "/health/live").await.expect(200);
+    ask(&kit, "/health/startup").await.expect(200);
+}
+
+#[tokio::test]
+async fn metrics_count_every_state_and_all_are_ours() {
+    let kit = Kit::new().await;
+    kit.add("shop.example.com").await;
+    let answer = ask(&kit, "/metrics").await;
+    assert_eq!(answer.status, StatusCode::OK);
+    assert!(
+        answer.headers[header::CONTENT_TYPE]
+            .to_str()
+            .unwrap()
+            .starts_with("text/plain; version=0.0.4")
+    );
+    let text = answer.text();
+    assert!(text.contains("\nholdfast_domains{state=\"Initial\"} 1\n"), "{text}");
+    assert!(text.contains("\nholdfast_domains{state=\"Active\"} 0\n"), "{text}");
+    let samples = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    assert!(samples.clone().all(|line| line.starts_with("holdfast_")), "{text}");
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_route_and_status() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    let kit = Kit::with(|settings| settings.metrics = Metrics::of(handle)).await;
+    kit.get("/v1/domains/none.example.com").await.problem(404, "not-found");
+    kit.send(Request::builder().method("BREW").uri("/pot").body(Body::empty()).unwrap()).await;
+    let text = ask(&kit, "/metrics").await.text();
+    for line in [
+        "holdfast_http_requests_total{method=\"GET\",route=\"/v1/domains/{domain}\",status=\"404\"} 1",
+        "holdfast_http_requests_total{method=\"other\",route=\"none\",status=\"404\"} 1",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+}

@@ -1,0 +1,57 @@
+//! What an engine would do to a domain, in a few words.
+
+use std::time::Duration;
+
+use holdfast_model::{Outcome, Policy, decide};
+use holdfast_store::{
+    Account, Actor, ChallengeKind, Commit, NewAccount, NewChallenge, Products, Secret,
+};
+
+use crate::kit::{DIRECTORY, Kit, LIMITS, worker};
+
+/// The account at the CA, registered.
+pub(crate) async fn account(kit: &Kit) -> Account {
+    let key = Secret::new(vec![1; 32]);
+    let new = NewAccount { directory: DIRECTORY.into(), key, email: None };
+    let account = kit.store.journal_account(&new).await.unwrap();
+    kit.store.account_registered(account.id, "https://ca.example/acct/1", None).await.unwrap();
+    account
+}
+
+/// Brings the one domain there is into the queue for an order.
+pub(crate) async fn queued(kit: &Kit) {
+    kit.work(Outcome::Accepted, Products::default()).await;
+    kit.work(Outcome::DnsPointed, Products::default()).await;
+}
+
+/// Brings the one domain there is to where its challenge is answered.
+pub(crate) async fn prepared(kit: &Kit, token: &str, key_authorization: &str) {
+    let account = account(kit).await;
+    queued(kit).await;
+    let hold = Duration::from_secs(30);
+    let admitted = kit.store.admit(&worker(), account.id, LIMITS, 1, hold).await.unwrap();
+    let claimed = admitted.work.into_iter().next().expect("an order may be made");
+    let url = "https://ca.example/order/1".to_owned();
+    let commit = Commit {
+        transition: decide(
+            &claimed.domain,
+            &Outcome::OrderCreated,
+            &Policy::default(),
+            admitted.now,
+        ),
+        products: Products { order_url: Some(url), ..Products::default() },
+        answers_request: false,
+        keep_claim: false,
+        actor: Actor { instance: "replica".into(), name: "worker".into() },
+    };
+    kit.store.commit(&claimed, &commit).await.unwrap();
+    let challenge = NewChallenge {
+        kind: ChallengeKind::Http01,
+        token: token.into(),
+        key_authorization: key_authorization.into(),
+        url: "https://ca.example/challenge/1".into(),
+        authorization_url: "https://ca.example/authz/1".into(),
+    };
+    let products = Products { challenge: Some(challenge), ..Products::default() };
+    kit.work(Outcome::ChallengeReady, products).await;
+}
