@@ -37,7 +37,7 @@ pub(super) trait Host: Send + Sync + 'static {
 
 pub(super) struct Door {
     tcp: TcpListener,
-    port: &'static str,
+    seats: Arc<Seats>,
     limits: Arc<EdgeLimits>,
     stop: CancellationToken,
 }
@@ -50,7 +50,8 @@ impl Door {
         limits: Arc<EdgeLimits>,
         stop: CancellationToken,
     ) -> Self {
-        Self { tcp, port, limits, stop }
+        let seats = Seats::new(limits.connections, port);
+        Self { tcp, seats, limits, stop }
     }
 
     /// Lets connections in until it is stopped, then waits for the last to end.
@@ -61,8 +62,13 @@ impl Door {
             () = stop.cancelled() => {}
             () = self.admit(host, &mut guests) => {}
         }
+        let seats = self.seats.clone();
         drop(self);
-        let leave = async { while guests.join_next().await.is_some() {} };
+        // Tunnels keep their seats beyond their connections.
+        let leave = async {
+            while guests.join_next().await.is_some() {}
+            seats.all_free().await;
+        };
         // A little longer than the guests are given themselves.
         if tokio::time::timeout(drain + Duration::from_secs(1), leave).await.is_err() {
             tracing::warn!(left = guests.len(), "connections were cut off at the end");
@@ -71,8 +77,7 @@ impl Door {
     }
 
     async fn admit(&self, host: Arc<impl Host>, guests: &mut JoinSet<()>) {
-        let seats = Seats::new(self.limits.connections, self.port);
-        while let Some(seat) = seats.take().await {
+        while let Some(seat) = self.seats.take().await {
             let (tcp, peer) = self.next().await;
             // Failing only costs latency.
             tcp.set_nodelay(true).ok();

@@ -19,7 +19,7 @@ pub(super) struct Seat {
 
 impl Seats {
     pub(super) fn new(all: usize, port: &'static str) -> Arc<Self> {
-        let all = all.clamp(1, Semaphore::MAX_PERMITS);
+        let all = all.clamp(1, 1 << 24);
         Arc::new(Self {
             free: Arc::new(Semaphore::new(all)),
             all,
@@ -35,6 +35,12 @@ impl Seats {
         self.taken.increment(1);
         self.update(self.free.available_permits());
         Some(seat)
+    }
+
+    /// Waits until every place is free. Nobody must take one meanwhile.
+    pub(super) async fn all_free(&self) {
+        let all = u32::try_from(self.all).unwrap_or(u32::MAX);
+        self.free.acquire_many(all).await.ok();
     }
 
     /// Crowded from nine tenths on, until a quarter is free again: not on and off with every visitor.

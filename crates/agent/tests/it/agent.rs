@@ -305,3 +305,17 @@ async fn many_changes_are_taken_in_bounded_portions() {
         );
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_observation_that_is_refused_keeps_no_other_back() {
+    let stage = Stage::new();
+    let hosts = ["a.test", "b.test", "c.test", "d.test"];
+    let wanted = hosts.map(|host| (host, stage.deploy(host)));
+    stage.memory.refuse_observations_of("b.test");
+    let _running = stage.run();
+    for (host, sha256) in wanted.iter().filter(|(host, _)| *host != "b.test") {
+        stage.memory.until_seen(host, Some(sha256)).await;
+    }
+    stage.until_acknowledged(stage.memory.at()).await;
+    assert_eq!(stage.memory.observed("b.test"), None);
+}

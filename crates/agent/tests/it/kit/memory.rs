@@ -41,6 +41,8 @@ struct State {
     reports: Vec<EdgeReport>,
     acknowledged: Revision,
     unregistered: bool,
+    /// Reports with an observation of this name are refused.
+    unwelcome: Option<Hostname>,
 }
 
 /// Open unless closed.
@@ -142,6 +144,10 @@ impl Memory {
 
     pub(crate) fn forget_edge(&self) {
         self.lock().unregistered = true;
+    }
+
+    pub(crate) fn refuse_observations_of(&self, text: &str) {
+        self.lock().unwelcome = Some(name(text));
     }
 
     pub(crate) fn reports(&self) -> Vec<EdgeReport> {
@@ -272,6 +278,10 @@ impl Feed for Memory {
         let mut state = self.lock();
         if state.unregistered {
             return Err(Error::Unregistered);
+        }
+        let unwelcome = state.unwelcome.as_ref().and_then(|name| state.domains.get(name));
+        if report.observations.iter().any(|seen| Some(&seen.domain) == unwelcome) {
+            return Err(Error::Refused { source: "as the test said".into() });
         }
         state.acknowledged = report.up_to;
         state.reports.push(report.clone());
