@@ -82,13 +82,14 @@ impl Profile {
         Self { name: name.to_owned(), description: description.to_owned(), lifetime }
     }
 
-    /// `default` (90 days), `tlsserver` (45 days), `shortlived` (160 hours) and `seconds` (60 seconds).
+    /// `default` (90 days), `tlsserver` (45 days), `shortlived` (160 hours) `seconds` (60 seconds) and `moments` (8 seconds).
     pub fn standard() -> Vec<Self> {
         vec![
             Self::new("default", 90 * DAY, "90 days"),
             Self::new("tlsserver", 45 * DAY, "45 days"),
             Self::new("shortlived", Duration::from_secs(160 * 60 * 60), "160 hours"),
             Self::new("seconds", Duration::from_secs(60), "60 seconds, for tests of renewal"),
+            Self::new("moments", Duration::from_secs(8), "8 seconds"),
         ]
     }
 }
