@@ -127,21 +127,29 @@ struct Dispatcher<'a> {
     order_room: Arc<Semaphore>,
     desk: AccountDesk,
     wake: watch::Receiver<u64>,
-    /// When the queue is worth asking again, if only time can open it.
-    ask_at: Option<Instant>,
+    /// When to look for due domains.
+    claim_at: Instant,
+    /// When to look at the queue for orders.
+    admit_at: Instant,
+    /// Only time opens the queue before this: nobody needs to ask.
+    closed_until: Instant,
 }
 
 impl<'a> Dispatcher<'a> {
     fn new(shared: &'a Arc<Shared>) -> Self {
         let room = |n: u32| Arc::new(Semaphore::new(usize::try_from(n.max(1)).unwrap_or(1)));
+        let now = Instant::now();
         Self {
             shared,
             tasks: TaskTracker::new(),
             due_room: room(shared.config.concurrency),
-            order_room: room(shared.ca.limits().in_flight),
+            // Twice what may be open at the CA: a certificate that is being deployed has no order any more.
+            order_room: room(shared.ca.limits().in_flight.saturating_mul(2)),
             desk: AccountDesk::default(),
             wake: shared.store.wake(Topic::Work),
-            ask_at: None,
+            claim_at: now,
+            admit_at: now,
+            closed_until: now,
         }
     }
 
@@ -149,40 +157,52 @@ impl<'a> Dispatcher<'a> {
         while !self.shared.stopping.is_cancelled() {
             // Seen before the queries, so that what comes during them wakes us again.
             self.wake.borrow_and_update();
-            let next = match self.round().await {
-                Ok(next) => next,
-                Err(error) => {
-                    tracing::warn!(
-                        error = &error as &dyn std::error::Error,
-                        "no work could be claimed"
-                    );
-                    Instant::now() + STORE_PAUSE
-                }
-            };
-            self.rest_until(next).await;
+            if let Err(error) = self.round().await {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "no work could be claimed"
+                );
+                self.look_both_at(Instant::now() + STORE_PAUSE);
+            }
+            self.rest().await;
         }
         self.tasks
     }
 
-    /// Claims what is due and admits what may order; gives when to look again.
-    async fn round(&mut self) -> Result<Instant, Error> {
-        let poll = Instant::now() + POLL;
-        let due = self.claim().await?;
-        let ask = self.admit().await?;
-        Ok([due, ask].into_iter().flatten().fold(poll, Instant::min))
+    /// Looks where it is time to look, and sets when to look there next.
+    async fn round(&mut self) -> Result<(), Error> {
+        if Instant::now() >= self.claim_at {
+            let next_due = self.claim().await?;
+            self.claim_at = sooner(next_due);
+        }
+        if Instant::now() >= self.admit_at {
+            let opens_at = self.admit().await?;
+            self.closed_until = opens_at.unwrap_or_else(Instant::now);
+            self.admit_at = sooner(opens_at);
+        }
+        Ok(())
     }
 
-    async fn rest_until(&mut self, at: Instant) {
-        let full = self.due_room.available_permits() == 0;
+    /// Until it is time, or something happened.
+    async fn rest(&mut self) {
+        let starved =
+            self.due_room.available_permits() == 0 || self.order_room.available_permits() == 0;
+        let now = Instant::now;
         tokio::select! {
             () = self.shared.stopping.cancelled() => {}
-            () = tokio::time::sleep_until(at), if !full => {}
-            _ = self.wake.changed(), if !full => {}
-            () = self.shared.queue_moved.notified() => {}
-            () = self.shared.room.notified(), if full => {}
+            () = tokio::time::sleep_until(self.claim_at.min(self.admit_at)) => {}
+            _ = self.wake.changed() => self.look_both_at(now()),
+            () = self.shared.queue_moved.notified() => self.admit_at = now().max(self.closed_until),
+            () = self.shared.room.notified(), if starved => self.look_both_at(now()),
         }
     }
 
+    fn look_both_at(&mut self, at: Instant) {
+        self.claim_at = at;
+        self.admit_at = at.max(self.closed_until);
+    }
+
+    /// Gives when the next domain is due, if the store knows.
     async fn claim(&self) -> Result<Option<Instant>, Error> {
         let room = u32::try_from(self.due_room.available_permits()).unwrap_or(u32::MAX);
         if room == 0 {
@@ -195,13 +215,11 @@ impl<'a> Dispatcher<'a> {
         Ok(batch.next_due_at.map(|at| self.instant(at)))
     }
 
+    /// Gives when time opens the queue again, if it is closed.
     async fn admit(&mut self) -> Result<Option<Instant>, Error> {
         let room = u32::try_from(self.order_room.available_permits()).unwrap_or(u32::MAX);
         if room == 0 {
             return Ok(None);
-        }
-        if let Some(at) = self.ask_at.filter(|at| *at > Instant::now()) {
-            return Ok(Some(at));
         }
         let account = match self.desk.account(self.shared).await {
             Ok(account) => account,
@@ -211,9 +229,8 @@ impl<'a> Dispatcher<'a> {
         let admission =
             self.shared.store.admit(who, account, self.shared.ca.limits(), room, hold).await?;
         self.shared.clock.set(admission.now);
-        self.ask_at = admission.ask_again_at.map(|at| self.instant(at));
         self.start(admission.work, &self.order_room);
-        Ok(self.ask_at)
+        Ok(admission.ask_again_at.map(|at| self.instant(at)))
     }
 
     fn instant(&self, at: Timestamp) -> Instant {
@@ -240,4 +257,10 @@ impl<'a> Dispatcher<'a> {
             });
         }
     }
+}
+
+/// At the time known, or at the next poll.
+fn sooner(known: Option<Instant>) -> Instant {
+    let poll = Instant::now() + POLL;
+    known.map_or(poll, |at| at.min(poll))
 }

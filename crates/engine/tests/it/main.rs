@@ -1,6 +1,6 @@
 //! The engine on real stores against the embedded CA, the zone and the built-in edge: the good path, every fault,
 //! a crowd, removal, import, renewal.
-#![expect(clippy::unwrap_used, reason = "a test may stop")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop")]
 
 mod crowd;
 mod fault;
