@@ -7,6 +7,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::Deserializer;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
+use serde_path_to_error::Segment;
 
 use crate::{Kind, Problem};
 
@@ -57,6 +58,9 @@ async fn collect(request: Request, limit: usize) -> Result<Bytes, Problem> {
 
 /// Parses a whole document.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        return Err(not_an_object());
+    }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = read(&mut json)?;
     json.end().map_err(|error| malformed(&error))?;
@@ -65,7 +69,12 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 
 /// Parses a part of a document that was parsed before.
 pub(crate) fn parse_value<T: DeserializeOwned>(value: serde_json::Value) -> Result<T, Problem> {
-    read(value)
+    if value.is_array() { Err(not_an_object()) } else { read(value) }
+}
+
+/// A list would be taken for the fields in their order, which is nobody's business.
+fn not_an_object() -> Problem {
+    Problem::new(Kind::InvalidBody, "A list was given where an object with fields is expected.")
 }
 
 fn read<'de, T, D>(json: D) -> Result<T, Problem>
@@ -103,10 +112,22 @@ fn unknown_field(field: &str) -> Problem {
 
 fn invalid(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
     let path = shown(&error.path().to_string());
-    let reason = shown(&error.inner().to_string());
-    let place = if path == "." { String::new() } else { format!(" at `{path}`") };
-    let detail = format!("The body does not fit this request{place}: {reason}.");
+    if path == "." {
+        let reason = shown(&error.inner().to_string());
+        let detail = format!("The body does not fit this request: {reason}.");
+        return Problem::new(Kind::InvalidBody, detail);
+    }
+    // The parser quotes what it found, and what stands near a certificate may be its private key.
+    let reason = match error.path().iter().any(is_certificate) {
+        true => "an object with the texts `chain` and `key` is expected".to_owned(),
+        false => shown(&error.inner().to_string()),
+    };
+    let detail = format!("The body does not fit this request at `{path}`: {reason}.");
     Problem::new(Kind::InvalidBody, detail).with("field", path)
+}
+
+fn is_certificate(segment: &Segment) -> bool {
+    matches!(segment, Segment::Map { key } if key == "certificate")
 }
 
 /// What a client sent, cut short: it goes into a message.

@@ -13,6 +13,7 @@ const IMPORTED: &str = "imported";
 
 /// A certificate chain and its private key.
 #[derive(Deserialize, ToSchema)]
+#[serde(expecting = "an object with `chain` and `key`")]
 #[schema(as = ImportedCertificate)]
 pub(crate) struct Pem {
     /// Leaf first, PEM.

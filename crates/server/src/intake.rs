@@ -14,6 +14,7 @@ use crate::{AppState, Kind, Problem, field};
 
 /// What is needed to add a domain.
 #[derive(Deserialize, ToSchema)]
+#[serde(expecting = "an object with a `name`")]
 #[schema(as = NewDomain)]
 pub(crate) struct DomainRequest {
     /// The name customers type; Unicode is taken too.

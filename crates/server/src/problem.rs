@@ -79,7 +79,7 @@ impl Problem {
             title: kind.title().to_owned(),
             status: kind.status().as_u16(),
             code: kind.code().to_owned(),
-            detail,
+            detail: sentence(&detail),
             members,
         }
     }
@@ -91,6 +91,14 @@ impl Problem {
         let error = chain(cause.as_ref());
         tracing::error!(code = self.0.kind.code(), instance, error, "a request failed");
     }
+}
+
+/// Errors of other crates go on after a colon; here they stand alone.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    let end = if text.ends_with(['.', '!', '?']) { "" } else { "." };
+    first.into_iter().chain(letters).chain(end.chars()).collect()
 }
 
 fn chain(error: &dyn Error) -> String {

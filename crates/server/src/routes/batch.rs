@@ -27,6 +27,7 @@ const TRIED_AT_ONCE: usize = 8;
 
 /// Many domains to add.
 #[derive(Deserialize, ToSchema)]
+#[serde(expecting = "an object with `items`")]
 pub(super) struct Batch {
     /// Up to 1,000, each as for a single one.
     #[schema(value_type = Vec<DomainRequest>, max_items = 1000)]

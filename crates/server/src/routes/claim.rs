@@ -17,6 +17,7 @@ use crate::{AppState, Kind, Problem, field};
 
 /// What is claimed with the resource, and for whom.
 #[derive(Deserialize, ToSchema)]
+#[serde(expecting = "an object with an `orchestration_id`")]
 pub(super) struct NewClaim {
     /// A name; none or empty claims the resource alone.
     name: Option<String>,

@@ -115,6 +115,7 @@ pub(super) async fn show(
 
 /// What may be changed of a domain; what is absent stays.
 #[derive(Deserialize, ToSchema)]
+#[serde(expecting = "an object with what is to change")]
 pub(super) struct DomainChanges {
     /// Null clears it.
     #[serde(default, deserialize_with = "given")]

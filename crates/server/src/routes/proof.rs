@@ -12,6 +12,7 @@ use crate::{AppState, Kind, Problem, proof};
     security(()),
     responses(
         (status = 200, description = "Hex of the HMAC-SHA256 of the nonce", body = String, content_type = "text/plain"),
+        (status = 404, description = "Not a nonce"),
     ),
 )]
 pub(super) async fn answer(

@@ -32,6 +32,7 @@ pub(super) async fn ask(
 
 /// Which certificates are to be replaced.
 #[derive(Deserialize, ToSchema)]
+#[serde(expecting = "an object with `issued_by`")]
 pub(super) struct MoveRequest {
     /// The ACME directory they came from, as `certificate.directory` says it; `imported` for imported ones.
     issued_by: String,

@@ -17,6 +17,7 @@ use crate::{AppState, Kind, Problem, field, token};
 
 /// What a token is to be for.
 #[derive(Deserialize, ToSchema)]
+#[serde(expecting = "an object with a `scope`")]
 pub(super) struct TokenRequest {
     /// For people; stands in the history as the actor. The scope, or the edge's name, where none is given.
     name: Option<String>,

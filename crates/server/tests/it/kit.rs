@@ -14,7 +14,7 @@ use holdfast_store::{
     Actor, Claimant, Claimed, Commit, MasterKey, NewToken, OpenOptions, OrderLimits, Products,
     Scope, SharedStore,
 };
-use holdfast_testkit::Scratch;
+use holdfast_testkit::{Postgres, Scratch};
 use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use serde_json::Value;
@@ -84,13 +84,20 @@ impl Kit {
     pub(crate) async fn with(change: impl FnOnce(&mut Settings)) -> Self {
         let scratch = Scratch::new().unwrap();
         let url = format!("sqlite:{}", scratch.path().join("holdfast.db").display());
-        let store = holdfast_store::open(
-            &url,
-            Some(MasterKey::generate().unwrap()),
-            OpenOptions::default(),
-        )
-        .await
-        .unwrap();
+        Self::on(&url, scratch, change).await
+    }
+
+    /// On PostgreSQL.
+    pub(crate) async fn on_postgres() -> Self {
+        let url = Postgres::shared().await.unwrap().database().await.unwrap();
+        Self::on(&url, Scratch::new().unwrap(), |_| {}).await
+    }
+
+    async fn on(url: &str, scratch: Scratch, change: impl FnOnce(&mut Settings)) -> Self {
+        let store =
+            holdfast_store::open(url, Some(MasterKey::generate().unwrap()), OpenOptions::default())
+                .await
+                .unwrap();
         let world = Arc::new(World::default());
         let shutdown = CancellationToken::new();
         let mut settings = settings(store.clone(), world.clone(), shutdown.clone());

@@ -1,0 +1,53 @@
+//! What edges were seen serving, as domains and the list of edges show it.
+
+use axum::body::Body;
+use holdfast_model::Outcome;
+use holdfast_store::{EdgeReport, NewEdge, Observation, Products, Revision};
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::bundle::{import, imported};
+use crate::kit::{Kit, asked};
+
+#[tokio::test]
+async fn what_an_edge_was_seen_serving_stands_in_the_domain() {
+    let kit = Kit::new().await;
+    let new = NewEdge { name: "fra-1".into(), group: "default".into() };
+    let edge = kit.store.register_edge(&new).await.unwrap();
+    imported(&kit, "shop.example.com", &import("shop.example.com")).await;
+    let claimed =
+        kit.work(Outcome::Imported, Products { deploy: true, ..Products::default() }).await;
+    let domain = kit.get("/v1/domains/shop.example.com").await.expect(200);
+    assert_eq!(domain["serving"], Value::Null, "sent is not seen");
+    let changes = kit.store.changes("default", Revision::default(), 10).await.unwrap();
+    let sha256 = changes.items[0].certificate.clone().unwrap().1;
+    let seen = Observation { domain: claimed.domain.id, sha256: Some(sha256.clone()), error: None };
+    let report = EdgeReport { up_to: changes.up_to, observations: vec![seen], error: None };
+    kit.store.observe(edge.id, &report).await.unwrap();
+    let list = kit.get("/v1/domains").await.expect(200);
+    let domain = &list["items"][0];
+    let expected = json!({
+        "sha256": sha256, "not_after": domain["certificate"]["not_after"],
+        "seen_at": domain["serving"]["seen_at"], "edges": {"live": 1, "behind": 0},
+    });
+    assert_eq!(domain["serving"], expected);
+    assert_eq!(domain["certificate"]["directory"], "imported");
+    assert!(domain["certificate"]["not_after"].is_string());
+}
+
+#[tokio::test]
+async fn an_edges_token_sees_its_own_group() {
+    let kit = Kit::new().await;
+    for (name, group) in [("fra-1", "default"), ("nyc-1", "us")] {
+        let new = NewEdge { name: name.into(), group: group.into() };
+        kit.store.register_edge(&new).await.unwrap();
+    }
+    let names = async |token: &str| {
+        let request = asked(Method::GET, "/v1/edges", token).body(Body::empty()).unwrap();
+        let list = kit.send(request).await.expect(200);
+        let items = list["items"].as_array().unwrap().iter();
+        items.map(|edge| edge["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&kit.edge).await, ["fra-1"]);
+    assert_eq!(names(&kit.read).await, ["fra-1", "nyc-1"]);
+}
