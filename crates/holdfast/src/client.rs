@@ -209,10 +209,19 @@ fn not_found(args: &ClientArgs) -> Failure {
 }
 
 fn unreachable(base: &WebUrl, error: &holdfast_gateway::client::Error) -> Failure {
-    let why = chain(error);
+    let why = root_cause(error);
     Failure::unreachable(format!(
         "{base} cannot be reached ({why}); see that it runs and that the address is right."
     ))
+}
+
+/// The innermost cause: what lies between repeats that nobody was reached.
+fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
 }
 
 /// A problem document in a sentence; what else the server said, in what is left of it.

@@ -61,6 +61,12 @@ impl Output {
         writeln!(stdout, "{}", text.as_ref()).ok();
     }
 
+    /// What is left of a text that begins at column `at`, where the terminal ends.
+    pub(crate) fn cut(self, text: &str, at: usize) -> String {
+        self.width
+            .map_or_else(|| text.to_owned(), |width| table::cut(text, width.saturating_sub(at)))
+    }
+
     /// Writes over the current line; the next [`line`](Self::line) begins after [`clear`](Self::clear).
     pub(crate) fn rewrite(self, text: &str) {
         let mut stdout = std::io::stdout().lock();

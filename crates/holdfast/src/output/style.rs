@@ -14,8 +14,8 @@ pub(crate) enum Style {
 impl Style {
     fn paint(self, code: &str, text: &str) -> String {
         match self {
-            Self::Coloured => format!("\x1b[{code}m{text}\x1b[0m"),
-            Self::Plain => text.to_owned(),
+            Self::Coloured if !text.is_empty() => format!("\x1b[{code}m{text}\x1b[0m"),
+            _ => text.to_owned(),
         }
     }
 

@@ -74,9 +74,14 @@ impl Table {
         let gaps = GAP * self.columns.len().saturating_sub(1);
         let room = width.map_or(usize::MAX, |width| width.saturating_sub(gaps));
         while widths.iter().sum::<usize>() > room {
-            match widths.iter_mut().max() {
-                Some(most) if *most > NARROWEST => *most -= 1,
-                _ => break,
+            // The last column is for reading, the others are for finding: it gives way first.
+            let last = widths.len().saturating_sub(1);
+            let widest =
+                widths.iter().enumerate().max_by_key(|(_, width)| **width).map(|(at, _)| at);
+            let wide = |at: &usize| widths.get(*at).is_some_and(|width| *width > NARROWEST);
+            let Some(at) = [Some(last), widest].into_iter().flatten().find(wide) else { break };
+            if let Some(width) = widths.get_mut(at) {
+                *width -= 1;
             }
         }
         widths
@@ -91,7 +96,8 @@ fn padded(text: &str, width: usize) -> String {
     format!("{text:<width$}")
 }
 
-fn cut(text: &str, width: usize) -> String {
+/// A text no longer than `width`.
+pub(super) fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }

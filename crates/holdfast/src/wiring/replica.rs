@@ -88,9 +88,11 @@ impl Plan {
         let servers = self.config.dns.resolvers.as_ref();
         let servers =
             servers.map(|servers| servers.iter().map(|server| server.0).collect::<Vec<_>>());
-        // A CA on this machine is one for development, whose names lead to this machine as well.
-        let ask_private = self.config.acme.directory.is_loopback();
-        let limits = Limits { ask_private, ..Limits::default() };
+        // A CA on this machine is one for development: names lead to this machine as well, and who is not near does not answer.
+        let limits = match self.config.acme.directory.is_loopback() {
+            true => Limits { ask_private: true, http: Duration::from_secs(1), ..Limits::default() },
+            false => Limits::default(),
+        };
         Resolver::new(servers.as_deref(), limits).map_err(|error| Failure::usage(chain(&error)))
     }
 

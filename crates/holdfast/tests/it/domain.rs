@@ -26,7 +26,7 @@ async fn reaches(up: &Up, name: &str, state: &str) {
 async fn wrong_dns_is_explained_and_mends_by_itself() {
     let up = Up::start().await;
     up.run(["dev", "dns", "set", "shop.test", "NONE", "-"]).done();
-    let added = up.run(["domain", "add", "shop.test", "--wait"]);
+    let added = up.run(["domain", "add", "shop.test", "--orchestration-id", "o-1", "--wait"]);
     added.refused(1, &["shop.test", "edge.holdfast.test"]);
     let explained = up.json(["domain", "explain", "shop.test"]);
     assert_eq!(text(&explained, "/cause"), "dns-nxdomain");
@@ -38,6 +38,8 @@ async fn wrong_dns_is_explained_and_mends_by_itself() {
     reaches(&up, "shop.test", "Active").await;
     up.visit("shop.test").done();
     assert!(states(&up, "shop.test").contains(&"DnsVerificationFailed".to_owned()));
+    // The same request again is judged by how it stands, not by how it once stood.
+    up.run(["domain", "add", "shop.test", "--orchestration-id", "o-1", "--wait"]).done();
 }
 
 #[tokio::test]
@@ -50,6 +52,8 @@ async fn another_address_is_another_cause_and_retry_is_at_once() {
     up.run(["dev", "dns", "clear", "shop.test"]).done();
     up.run(["domain", "retry", "shop.test", "--wait"]).done();
     up.visit("shop.test").done();
+    // Again there is nothing to do, and whoever waits is told so.
+    up.run(["domain", "retry", "shop.test", "--wait"]).done();
 }
 
 #[tokio::test]

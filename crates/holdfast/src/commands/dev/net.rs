@@ -76,7 +76,7 @@ fn say(args: &NetArgs, devnet: &Devnet, output: Output) {
     ));
     output.line("");
     let entry = |name: &str, place: &str, note: &str| {
-        output.line(format!("  {name:<4} {place:<38} {}", style.dim(note)));
+        output.line(format!("  {name:<4} {place:<38} {}", style.dim(note)).trim_end());
     };
     entry("CA", &devnet.directory_url(), &format!("root in {data}/dev-ca.pem"));
     entry(

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use holdfast_model::State;
+use holdfast_model::{State, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
@@ -27,6 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 struct Step {
     from: Option<State>,
     to: Option<State>,
+    at: Timestamp,
     duration_ms: u64,
     attempt: u32,
     error: Option<Cause>,
@@ -38,36 +39,81 @@ struct Cause {
     detail: String,
 }
 
+/// Where notes begin on a line.
+const NOTE_AT: usize = 38;
+
+/// What is worth saying of a step beside its time.
+fn note(step: &Step) -> String {
+    let attempt =
+        if step.attempt > 1 { format!("  attempt {}", step.attempt) } else { String::new() };
+    let cause = step.error.as_ref().map(|cause| format!("  {}: {}", cause.code, cause.detail));
+    attempt + &cause.unwrap_or_default()
+}
+
 /// One domain being followed.
 pub(super) struct Follow<'a> {
     api: &'a Api,
     output: Output,
     path: String,
     seen: usize,
+    began_at: Option<Timestamp>,
     total: Duration,
     state: Option<State>,
     state_since: Instant,
+    asked: bool,
+    settled: u32,
 }
 
 /// What the newest row of the history means to somebody who waits.
 enum End {
     Served,
-    Failed,
+    Failed(State),
     Removed,
+}
+
+impl End {
+    /// What a step leads to, if it is an end.
+    fn of(step: &Step) -> Option<Self> {
+        match step.to {
+            None => Some(Self::Removed),
+            Some(state) if state.is_failure() && step.from == step.to => None,
+            Some(state) => Self::at(state),
+        }
+    }
+
+    /// What a state is, if it is an end.
+    fn at(state: State) -> Option<Self> {
+        match state {
+            State::Active => Some(Self::Served),
+            state if state.is_failure() => Some(Self::Failed(state)),
+            _ => None,
+        }
+    }
 }
 
 impl<'a> Follow<'a> {
     /// Follows from the domain's beginning.
     pub(super) fn from_start(api: &'a Api, output: Output, id: &str) -> Self {
         let path = format!("/v1/domains/{id}");
-        let (total, state_since) = (Duration::ZERO, Instant::now());
-        Self { api, output, path, seen: 0, total, state: None, state_since }
+        Self {
+            api,
+            output,
+            path,
+            seen: 0,
+            began_at: None,
+            total: Duration::ZERO,
+            state: None,
+            state_since: Instant::now(),
+            asked: false,
+            settled: 0,
+        }
     }
 
-    /// Follows what comes after now.
+    /// Follows what comes after now, when something was asked for.
     pub(super) async fn from_now(api: &'a Api, output: Output, id: &str) -> Result<Self, Failure> {
         let mut follow = Self::from_start(api, output, id);
         follow.seen = follow.history().await?.len();
+        follow.asked = true;
         Ok(follow)
     }
 
@@ -78,7 +124,11 @@ impl<'a> Follow<'a> {
             match self.history().await {
                 Ok(steps) => {
                     lost_since = None;
-                    if let Some(end) = self.pass(&steps) {
+                    let end = match self.pass(&steps) {
+                        Some(end) => Some(end),
+                        None => self.needs_nothing().await?,
+                    };
+                    if let Some(end) = end {
                         self.output.clear();
                         return self.finish(&end).await;
                     }
@@ -100,47 +150,48 @@ impl<'a> Follow<'a> {
         items.iter().map(parsed).collect()
     }
 
-    /// Shows what is new; says whether that was the end.
+    /// Shows what is new; says whether the newest of it is the end. What lies between was left again meanwhile.
     fn pass(&mut self, steps: &[Step]) -> Option<End> {
+        let mut end = None;
         for step in steps.iter().skip(self.seen) {
             self.seen += 1;
             self.show(step);
-            match step.to {
-                None => return Some(End::Removed),
-                Some(State::Active) => return Some(End::Served),
-                Some(state) if state.is_failure() && step.from != step.to => {
-                    return Some(End::Failed);
-                }
-                Some(state) => {
-                    self.state = Some(state);
-                    self.state_since = Instant::now();
-                }
+            end = End::of(step);
+            if step.from != step.to {
+                self.state_since = Instant::now();
             }
+            self.state = step.to;
         }
-        None
+        end
+    }
+
+    /// What was asked for may need no step at all: a domain that is served has nothing to retry.
+    async fn needs_nothing(&mut self) -> Result<Option<End>, Failure> {
+        if !self.asked || self.began_at.is_some() {
+            return Ok(None);
+        }
+        let domain = self.api.get(&self.path).await?;
+        let settled = domain.get("wanted").is_none_or(Value::is_null);
+        self.settled = if settled { self.settled + 1 } else { 0 };
+        let state =
+            domain.get("state").and_then(Value::as_str).and_then(|state| state.parse().ok());
+        // A step committed between the two questions shows in the history the next time.
+        Ok(state.filter(|_| self.settled > 1).and_then(End::at))
     }
 
     fn show(&mut self, step: &Step) {
-        let Some(from) = step.from else { return };
-        let took = Duration::from_millis(step.duration_ms);
-        self.total += took;
-        if self.output.is_json() {
-            return;
-        }
+        self.total = step.at.since(*self.began_at.get_or_insert(step.at));
+        let (Some(from), false) = (step.from, self.output.is_json()) else { return };
         self.output.clear();
         let style = self.output.style();
-        let took = format!("{:>8}", clock::span(took));
-        let cause = step.error.as_ref().map_or_else(String::new, |cause| {
-            format!("  {}", style.dim(&format!("{}: {}", cause.code, cause.detail)))
-        });
         let symbol = match step.to {
             to if to == step.from => style.warn("↻"),
             Some(to) if to.is_failure() => style.bad("✗"),
             _ => style.good("✓"),
         };
-        let attempt =
-            if step.attempt > 1 { format!("  attempt {}", step.attempt) } else { String::new() };
-        self.output.line(format!("{symbol} {from:<28}{took}{}{cause}", style.dim(&attempt)));
+        let took = clock::span(Duration::from_millis(step.duration_ms));
+        let note = self.output.cut(&note(step), NOTE_AT);
+        self.output.line(format!("{symbol} {from:<28}{took:>8}{}", style.dim(&note)));
     }
 
     /// The state it is in, on a line that is written over.
@@ -163,29 +214,30 @@ impl<'a> Follow<'a> {
         if matches!(end, End::Removed) {
             return Err(Failure::failed("The domain was removed while it was waited for."));
         }
-        let domain = self.api.get(&self.path).await?;
         if self.output.is_json() {
-            self.output.json(&domain);
+            self.output.json(&self.api.get(&self.path).await?);
+        } else {
+            self.say_end(end);
         }
         match end {
-            End::Served => self.served(&domain),
-            _ => return Err(self.explained().await?),
+            End::Served | End::Removed => Ok(()),
+            End::Failed(_) => Err(self.explained().await?),
         }
-        Ok(())
     }
 
-    fn served(&self, domain: &Value) {
-        if self.output.is_json() {
-            return;
-        }
-        let style = self.output.style();
-        let name = domain.get("name").and_then(Value::as_str).unwrap_or_default();
-        let total = clock::span(self.total);
-        self.output.line(format!(
-            "{} {} after {total}: {name} is served over HTTPS.",
-            style.good("✓"),
-            style.good("Active")
-        ));
+    fn say_end(&self, end: &End) {
+        let (style, total) = (self.output.style(), clock::span(self.total));
+        let line = match end {
+            End::Failed(state) => {
+                format!("{} {} after {total}", style.bad("✗"), style.bad(state.as_str()))
+            }
+            _ => format!(
+                "{} {} after {total}: served over HTTPS",
+                style.good("✓"),
+                style.good("Active")
+            ),
+        };
+        self.output.line(line);
     }
 
     async fn explained(&self) -> Result<Failure, Failure> {

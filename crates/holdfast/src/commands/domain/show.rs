@@ -30,7 +30,7 @@ pub(super) async fn show(api: &Api, output: Output, name: &str) -> Result<(), Fa
     let when = |path: &str| time(domain.pointer(path));
     entry("name", style.bold(&at("/name")));
     entry("state", style.state(&at("/state")));
-    entry("since", when("/updated_at"));
+    entry("changed", when("/updated_at"));
     entry("removing", when("/removing_since"));
     entry("next", when("/next_attempt_at"));
     entry("error", joined(&at("/last_error/code"), &at("/last_error/detail")));

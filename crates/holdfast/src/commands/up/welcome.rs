@@ -17,7 +17,7 @@ pub(super) fn say(args: &UpArgs, found: &Found, output: Output) {
     ));
     output.line("");
     let entry = |name: &str, place: &str, note: &str| {
-        output.line(format!("  {name:<5} {place:<38} {}", style.dim(note)));
+        output.line(format!("  {name:<5} {place:<38} {}", style.dim(note)).trim_end());
     };
     entry("API", api, &format!("token in {data}/admin.token"));
     entry("edge", &format!("https://{https}"), &format!("and http://{http}"));
