@@ -2,6 +2,7 @@
 
 mod authority;
 mod behind;
+mod crowd;
 mod memory;
 mod scripted;
 mod stored;
@@ -15,6 +16,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(crate) use self::authority::Authority;
 pub(crate) use self::behind::{AGES, Behind, PIECE};
+pub(crate) use self::crowd::Crowd;
 pub(crate) use self::memory::Memory;
 pub(crate) use self::scripted::Scripted;
 pub(crate) use self::stored::Stored;

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::kit::{Authority, LIMIT, Stored, Visitor, ask, challenge_leaf, name};
+use crate::kit::{Authority, Crowd, LIMIT, Stored, Visitor, ask, challenge_leaf, name};
 
 macro_rules! on_both {
     ($($scenario:ident),* $(,)?) => {
@@ -35,6 +35,7 @@ on_both!(
     a_restart_loads_nothing_and_continues_where_it_was,
     after_a_restored_backup_everything_is_reported_anew,
     a_refusal_reaches_the_store_and_is_mended_by_the_next_certificate,
+    not_one_handshake_fails_while_the_store_deploys_anew,
 );
 
 /// A replica's edge with its agent.
@@ -155,6 +156,29 @@ async fn after_a_restored_backup_everything_is_reported_anew(stored: Stored) {
     .await;
     stored.until_served(claimed.domain.id).await;
     assert!(replica.edge.tallied().handshakes > before);
+    replica.stop().await;
+}
+
+async fn not_one_handshake_fails_while_the_store_deploys_anew(stored: Stored) {
+    const HOSTS: &[&str] = &["one.test", "two.test"];
+    let (replica, authority) = (Replica::start(&stored).await, Authority::new());
+    let mut claimed = Vec::new();
+    for host in HOSTS {
+        claimed.push(stored.deploy(&authority.issue(host)).await);
+    }
+    let crowd = Crowd::start(|| Visitor::new(&authority, replica.edge.https()), HOSTS);
+    for _ in 0..5 {
+        for (host, claimed) in HOSTS.iter().zip(&mut claimed) {
+            let bundle = authority.issue(host);
+            *claimed = stored.swap(claimed, &bundle).await;
+            let status = stored.until_served(claimed.domain.id).await;
+            assert_eq!(status.seen.unwrap().0, bundle.summary.sha256);
+            crowd.one_more_round().await;
+        }
+    }
+    let seen = crowd.stop().await;
+    assert_eq!(seen.failures, Vec::<String>::new());
+    assert!(seen.resumed > 0);
     replica.stop().await;
 }
 
