@@ -16,7 +16,8 @@ pub(crate) async fn show(
     caller: &Caller,
     domain: Domain,
 ) -> Result<DomainView, Problem> {
-    let serving = match state.edges_in_use {
+    // What has no certificate was never deployed, and is not worth a question.
+    let serving = match state.edges_in_use && domain.certificate.is_some() {
         true => Serving::of(&domain, state.store.deployment(domain.id).await?),
         false => None,
     };

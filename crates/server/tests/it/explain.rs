@@ -82,3 +82,13 @@ async fn every_explanation_has_all_its_parts() {
     assert_eq!(check(&why, "dns")["ok"], true);
     assert_eq!(check(&why, "edge")["ok"], false, "no edge is live");
 }
+
+#[tokio::test]
+async fn a_name_that_reaches_us_over_http_can_prove_it() {
+    let kit = Kit::with(|settings| settings.http_proof_port = Some(80)).await;
+    kit.add("shop.example.com").await;
+    explain(&kit).await;
+    let proof = kit.world.asked().proof.expect("HTTP counts too");
+    let answer = kit.get(&format!("/.well-known/holdfast/{}", proof.nonce)).await;
+    assert_eq!((answer.text(), proof.port), (proof.answer, 80));
+}

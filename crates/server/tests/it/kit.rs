@@ -30,12 +30,18 @@ pub(crate) const LIMITS: OrderLimits = OrderLimits { per_3h: 300, in_flight: 64 
 pub(crate) struct World {
     says: Mutex<Option<End>>,
     is_silent: Mutex<bool>,
+    asked: Mutex<Option<Expectation>>,
 }
 
 impl World {
     /// Names end so from now on; without it they point at us.
     pub(crate) fn say(&self, end: End) {
         *self.says.lock().unwrap() = Some(end);
+    }
+
+    /// What was last asked.
+    pub(crate) fn asked(&self) -> Expectation {
+        self.asked.lock().unwrap().clone().expect("somebody looked")
     }
 
     /// Nothing answers from now on.
@@ -47,6 +53,7 @@ impl World {
 #[async_trait]
 impl Look for World {
     async fn look(&self, expectation: &Expectation) -> Finding {
+        *self.asked.lock().unwrap() = Some(expectation.clone());
         if *self.is_silent.lock().unwrap() {
             std::future::pending::<()>().await;
         }
