@@ -60,7 +60,7 @@ fn acme(ca: &Arc<Ca>) -> Router {
 }
 
 async fn answer(State(ca): State<Arc<Ca>>, request: Request, next: Next) -> Response {
-    let (method, is_directory) = (request.method().clone(), request.uri().path() == "/directory");
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     if let Some(delay) = ca.faults.delay(FaultKind::SlowRequest) {
         tokio::time::sleep(delay).await;
     }
@@ -70,8 +70,11 @@ async fn answer(State(ca): State<Arc<Ca>>, request: Request, next: Next) -> Resp
     };
     // What an answer tells must outlive a kill that follows it.
     ca.journal.flushed().await;
-    super::append(&mut response, REPLAY_NONCE, &ca.nonces.mint());
-    if !is_directory {
+    // As at Let's Encrypt: what is merely read brings no nonce, so that clients must know where to fetch one.
+    if method == Method::POST || path == "/acme/new-nonce" {
+        super::append(&mut response, REPLAY_NONCE, &ca.nonces.mint());
+    }
+    if path != "/directory" {
         super::append(&mut response, LINK, &format!("<{}>;rel=\"index\"", ca.url("/directory")));
     }
     if method == Method::POST {

@@ -50,7 +50,7 @@ impl Site {
     /// Starts the server with this in its environment; `Died` if it does not live to be ready.
     pub(crate) async fn start(&mut self, variable: Option<(&str, String)>) -> Result<(), Died> {
         let mut command = self.replica.command();
-        command.env("HOLDFAST__ACME__EMAIL", "ops@example.com").envs(variable).envs(self.profile());
+        command.envs(variable).envs(self.profile());
         let process = Process::spawn("server", &command).unwrap();
         let ready = process.wait_for_line(SOON, |line| line.contains("ready")).await;
         self.process = Some(process);
@@ -81,7 +81,7 @@ impl Site {
         self.replica.scratch.path().join("recording")
     }
 
-    /// Asks; gives the status and the body.
+    /// Asks until it is answered; gives the status and the body. `Died` when there is nobody left to ask.
     pub(crate) async fn ask(
         &self,
         method: Method,
@@ -91,16 +91,25 @@ impl Site {
         let token = std::fs::read_to_string(self.replica.scratch.path().join("admin.token"))
             .map_err(|_| Died)?;
         let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
-        let request = Request::builder()
-            .method(method)
-            .uri(format!("{}{path}", self.replica.url()))
-            .header("authorization", format!("Bearer {}", token.trim()))
-            .header("content-type", "application/json")
-            .body(body)
-            .unwrap();
-        let reply = self.client.send(request).await.map_err(|_| Died)?;
-        let body = serde_json::from_slice(reply.body()).unwrap_or(Value::Null);
-        Ok((reply.status(), body))
+        let mut tick = tokio::time::interval(Duration::from_millis(50));
+        loop {
+            tick.tick().await;
+            let request = Request::builder()
+                .method(&method)
+                .uri(format!("{}{path}", self.replica.url()))
+                .header("authorization", format!("Bearer {}", token.trim()))
+                .header("content-type", "application/json")
+                .body(body.clone())
+                .unwrap();
+            match self.client.send(request).await {
+                Ok(reply) => {
+                    let body = serde_json::from_slice(reply.body()).unwrap_or(Value::Null);
+                    return Ok((reply.status(), body));
+                }
+                Err(_) if self.is_over() => return Err(Died),
+                Err(error) => println!("{method} {path}: {error:?}"),
+            }
+        }
     }
 
     /// Counts rows, from outside.

@@ -19,17 +19,29 @@ pub(crate) async fn walk(database: Database, story: Story) {
         .flat_map(|(point, times)| (1..=*times).map(move |time| (point, time)))
         .flat_map(|(point, time)| ["before", "after"].map(|side| format!("{point}:{time}:{side}")))
         .collect();
+    let jobs = sample(jobs, database);
     println!("{story:?} on {database:?}: {} places to be killed at", jobs.len());
+    let firsts: Vec<String> = jobs.iter().filter(|place| place.contains(":1:")).cloned().collect();
     let (jobs, struck) = (Mutex::new(jobs), Mutex::new(BTreeSet::new()));
     let lane = || lane(database, story, &jobs, &struck);
     tokio::join!(lane(), lane(), lane(), lane());
+    let struck = struck.into_inner().unwrap();
     // A later occurrence can be one of chance (a poll more or less); the first of each is not.
-    for point in occurrences.keys() {
-        for side in ["before", "after"] {
-            let place = format!("{point}:1:{side}");
-            assert!(struck.lock().unwrap().contains(&place), "{place} was never reached");
-        }
+    for place in firsts {
+        assert!(struck.contains(&place), "{place} was never reached");
     }
+}
+
+/// PostgreSQL is walked place by place each time; SQLite so in `./dev soak`, and at every third place otherwise.
+fn sample(mut jobs: Vec<String>, database: Database) -> Vec<String> {
+    if database == Database::Sqlite && std::env::var_os("HOLDFAST_SOAK").is_none() {
+        let mut at = 0;
+        jobs.retain(|_| {
+            at += 1;
+            at % 3 == 0
+        });
+    }
+    jobs
 }
 
 /// The recorded run: how often each point was passed.
