@@ -47,7 +47,8 @@ const REMOVED: &str = "
 const PRUNE_HISTORY: &str = "
     WITH gone AS (DELETE FROM event e USING event_log l
         WHERE e.domain_id = $1 AND (e.xid, e.id) <= (l.folded_xid, l.folded_id) RETURNING e.id),
-    pruned AS (UPDATE domain SET pruned = true WHERE id = $1)
+    pruned AS (UPDATE domain SET pruned = true WHERE id = $1 AND NOT EXISTS (
+        SELECT 1 FROM event e, event_log l WHERE e.domain_id = $1 AND (e.xid, e.id) > (l.folded_xid, l.folded_id)))
     SELECT count(*) AS n FROM gone";
 const PRUNE_ORDERS: &str = "
     DELETE FROM acme_order WHERE id IN (

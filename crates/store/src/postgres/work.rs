@@ -27,7 +27,7 @@ macro_rules! lapse_delay {
 /// What a claim writes; `$1`, `$2`, `$3` are the replica, its incarnation and how long.
 macro_rules! take_claim {
     () => {
-        "claimed_by = $1, incarnation = $2, claim_epoch = claim_epoch + 1, unseen = 0, wanted_seen = true, nudged = false,
+        "claimed_by = $1, incarnation = $2, claim_epoch = d.claim_epoch + 1, unseen = 0, wanted_seen = true, nudged = false,
          claimed_until = clock_timestamp() + $3 * interval '1 microsecond',
          lapses = d.lapses + CASE WHEN d.claimed_until IS NULL THEN 0 ELSE 1 END,
          due_at = clock_timestamp() + $3 * interval '1 microsecond'
@@ -41,16 +41,16 @@ pub(super) use take_claim;
 // A volatile function is no bound for an index; the statement's own start is.
 const CLAIM: &str = concat!(
     "WITH due AS (
-        SELECT id FROM domain WHERE due_at <= statement_timestamp() AND state = ANY ($5)
+        SELECT id, due_at FROM domain WHERE due_at <= statement_timestamp() AND state = ANY ($5)
         ORDER BY due_at LIMIT $4 FOR UPDATE SKIP LOCKED),
     claimed AS (UPDATE domain d SET ",
     take_claim!(),
-    " FROM due WHERE d.id = due.id RETURNING d.*)
+    " FROM due WHERE d.id = due.id RETURNING d.*, due.due_at AS was_due)
     SELECT clock.now, clock.next, ",
     domain_columns!(),
     " FROM (SELECT clock_timestamp() AS now,
                    (SELECT min(due_at) FROM domain WHERE due_at > statement_timestamp()) AS next) clock
-    LEFT JOIN claimed d ON true LEFT JOIN certificate c ON c.id = d.certificate_id"
+    LEFT JOIN claimed d ON true LEFT JOIN certificate c ON c.id = d.certificate_id ORDER BY d.was_due, d.id"
 );
 
 // Rows are locked in one order by everyone who locks several, or two of them could wait for each other.

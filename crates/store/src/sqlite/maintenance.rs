@@ -45,7 +45,8 @@ const REMOVED: &str = "
     SELECT id FROM domain WHERE removed_at IS NOT NULL AND NOT pruned AND removed_at < $1 ORDER BY removed_at LIMIT $2";
 const PRUNE_HISTORY: &str = "
     DELETE FROM event WHERE domain_id = $1 AND (xid, id) <= (SELECT folded_xid, folded_id FROM event_log)";
-const PRUNED: &str = "UPDATE domain SET pruned = 1 WHERE id = $1";
+const PRUNED: &str = "
+    UPDATE domain SET pruned = 1 WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM event WHERE domain_id = $1)";
 const PRUNE_ORDERS: &str = "
     DELETE FROM acme_order WHERE id IN (SELECT id FROM acme_order WHERE ended_at < $1 ORDER BY ended_at LIMIT $2)";
 
