@@ -266,9 +266,10 @@ fn dns(domain: &Domain, facts: &Facts) -> Answer {
         "dns-servfail" | "dns-refused" | "dns-timeout" => {
             (Who::Customer, "Ask the customer to mend the name servers of the name, and to set")
         }
-        "dns-resolver-unreachable" => {
-            (Who::Operator, "Mend the resolvers in [dns] resolvers, which do not answer; the customer should have")
-        }
+        "dns-resolver-unreachable" => (
+            Who::Operator,
+            "Mend the resolvers in [dns] resolvers, which do not answer; the customer should have",
+        ),
         "dns-stale-aaaa" => (
             Who::Customer,
             "Ask the customer to delete the AAAA record, which the CA tries first, and to keep",

@@ -85,9 +85,13 @@ impl From<Timestamp> for OffsetDateTime {
 }
 
 impl fmt::Display for Timestamp {
+    /// RFC 3339 in UTC, always of the same width, so that columns of it line up and sort.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = OffsetDateTime::from(*self).format(&Rfc3339).map_err(|_| fmt::Error)?;
-        f.write_str(&text)
+        let at = OffsetDateTime::from(*self);
+        let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
+        let (hour, minute, second, micros) =
+            (at.hour(), at.minute(), at.second(), at.microsecond());
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
     }
 }
 

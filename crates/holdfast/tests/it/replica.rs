@@ -19,8 +19,13 @@ pub(crate) struct Network {
 
 impl Network {
     pub(crate) async fn start() -> Self {
+        Self::start_at(free_port().unwrap(), free_port().unwrap()).await
+    }
+
+    /// One whose CA looks for answers on these ports.
+    pub(crate) async fn start_at(http: u16, tls: u16) -> Self {
         let scratch = Scratch::new().unwrap();
-        let [ca, dns, http, tls] = [(); 4].map(|()| free_port().unwrap());
+        let [ca, dns] = [(); 2].map(|()| free_port().unwrap());
         let mut command = program();
         command.args(["dev", "net", "--data", &word(scratch.path())]);
         command.args(["--ca", &format!("127.0.0.1:{ca}"), "--dns", &format!("127.0.0.1:{dns}")]);
