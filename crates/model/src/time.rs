@@ -85,13 +85,17 @@ impl From<Timestamp> for OffsetDateTime {
 }
 
 impl fmt::Display for Timestamp {
-    /// RFC 3339 in UTC, always of the same width, so that columns of it line up and sort.
+    /// RFC 3339 in UTC, with six digits or none after the second, so that columns of it line up.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = OffsetDateTime::from(*self);
         let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
         let (hour, minute, second, micros) =
             (at.hour(), at.minute(), at.second(), at.microsecond());
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
+        if micros > 0 {
+            write!(f, ".{micros:06}")?;
+        }
+        f.write_str("Z")
     }
 }
 
