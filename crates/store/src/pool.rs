@@ -159,7 +159,7 @@ impl<DB: Database> Lent<'_, DB> {
 
 /// Does the server say that it ends this session? PostgreSQL's class 57P; SQLite has no such thing.
 fn is_farewell(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code());
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
     code.is_some_and(|code| code.starts_with("57P"))
 }
 

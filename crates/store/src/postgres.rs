@@ -120,7 +120,7 @@ fn known_states() -> Vec<&'static str> {
 
 fn has_code(error: &Error, codes: &[&str]) -> bool {
     let Error::Database { source, .. } = error else { return false };
-    let code = source.as_database_error().and_then(|error| error.code());
+    let code = source.as_database_error().and_then(sqlx::error::DatabaseError::code);
     code.is_some_and(|code| codes.contains(&code.as_ref()))
 }
 

@@ -58,7 +58,7 @@ pub(crate) trait Fields {
 
     fn count(&self, column: &'static str) -> Result<u32> {
         let number = self.number(column)?;
-        u32::try_from(number).map_err(|_| corrupt(column, number))
+        u32::try_from(number).map_err(|_| corrupt(column, number.to_string()))
     }
 
     fn hostname(&self, column: &'static str) -> Result<Hostname> {
@@ -76,8 +76,8 @@ fn absent(column: &'static str) -> Error {
     corrupt(column, "nothing")
 }
 
-pub(crate) fn corrupt(what: &'static str, value: impl ToString) -> Error {
-    Error::Corrupt { what, value: value.to_string() }
+pub(crate) fn corrupt(what: &'static str, value: impl Into<String>) -> Error {
+    Error::Corrupt { what, value: value.into() }
 }
 
 fn read<T>(column: &'static str, read: sqlx::Result<T>) -> Result<T> {

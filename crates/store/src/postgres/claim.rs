@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use holdfast_gateway::point::{Point, around};
+use holdfast_model::Hostname;
 use uuid::Uuid;
 
 use super::{PostgresStore, TRIES, sql};
@@ -75,7 +76,7 @@ fn released(claim: Claim) -> Result<Claim> {
 
 impl PostgresStore {
     async fn take_claim(&self, request: &ClaimRequest) -> Result<(Claim, bool)> {
-        let name = request.name.as_ref().map(|name| name.as_str());
+        let name = request.name.as_ref().map(Hostname::as_str);
         for _ in 0..TRIES {
             let take = sql(TAKE)
                 .bind(Uuid::now_v7())

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use holdfast_gateway::point::{Point, around};
+use holdfast_model::Hostname;
 use uuid::Uuid;
 
 use super::{SqliteStore, add::LOOK, now, sql, time};
@@ -59,7 +60,7 @@ impl Claims for SqliteStore {
 impl SqliteStore {
     async fn take_claim(&self, request: &ClaimRequest) -> Result<(Claim, bool)> {
         let mut transaction = self.writer.begin("claim a resource").await?;
-        let name = request.name.as_ref().map(|name| name.as_str());
+        let name = request.name.as_ref().map(Hostname::as_str);
         let take = sql(TAKE)
             .bind(Uuid::now_v7())
             .bind(request.resource.as_str())

@@ -1,6 +1,11 @@
 //! One conformance suite for both databases: a module per noun, each scenario run on a real PostgreSQL and on SQLite. What only
 //! one of them can do (many replicas, a lock file) is tested in `postgres` and `sqlite`.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "in a test a panic is the report"
+)]
 
 #[macro_use]
 mod kit;
@@ -8,6 +13,7 @@ mod kit;
 mod account;
 mod add;
 mod certificate;
+mod child;
 mod claim;
 mod count;
 mod domain;

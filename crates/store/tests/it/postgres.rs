@@ -1,1 +1,444 @@
-//! To come.
+//! What only PostgreSQL has: several replicas, several processes, transactions that overlap, a server that restarts.
+
+use std::time::Duration;
+
+use holdfast_model::{Outcome, State};
+use holdfast_store::{
+    Error, EventCursor, MasterKey, OpenOptions, Products, Revision, Secret, SharedStore, Topic,
+    master_key_id, migrate, open,
+};
+use holdfast_testkit::{Durability, Postgres, eventually};
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
+use tokio::time::timeout;
+
+use crate::{child, kit::*};
+
+async fn database() -> String {
+    Postgres::shared().await.unwrap().database().await.unwrap()
+}
+
+async fn raw(url: &str) -> PgConnection {
+    PgConnection::connect(url).await.unwrap()
+}
+
+async fn number(connection: &mut PgConnection, sql: &str) -> i64 {
+    let row = connection.fetch_one(AssertSqlSafe(sql.to_owned())).await.unwrap();
+    row.try_get(0).unwrap()
+}
+
+/// A replica's handle and another one's.
+async fn replicas() -> (SharedStore, SharedStore, String) {
+    let (url, master) = (database().await, MasterKey::generate().unwrap());
+    (opened(&url, &master).await, opened(&url, &master).await, url)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn five_processes_migrate_at_once() {
+    let (url, key) = (database().await, MasterKey::generate().unwrap());
+    let children: Vec<_> = (0..5).map(|_| child::start("migrates", &url, &key)).collect();
+    for mut child in children {
+        child::wait_ready(&mut child);
+        assert!(child.wait().unwrap().success());
+    }
+    let mut connection = raw(&url).await;
+    let applied = number(&mut connection, "SELECT count(*) FROM holdfast_migration").await;
+    let (newest, known) = opened(&url, &key).await.schema().await.unwrap();
+    assert_eq!((applied, newest), (known, known));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_migrate_at_once_in_one_process() {
+    let url = database().await;
+    at_once(20, |_| {
+        let url = url.clone();
+        async move { migrate(&url).await.unwrap() }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_newer_schema_and_its_rows_are_tolerated() {
+    let (store, other, url) = replicas().await;
+    let mut newer = raw(&url).await;
+    newer
+        .execute("INSERT INTO holdfast_migration (version, name) VALUES (999, 'future')")
+        .await
+        .unwrap();
+    newer.execute("ALTER TABLE domain ADD COLUMN mood text NOT NULL DEFAULT 'good'").await.unwrap();
+    drop(other);
+    let again = open(&url, None, OpenOptions::default()).await;
+    assert!(matches!(again, Err(Error::MasterKeyMissing(_))));
+    assert_eq!(store.schema().await.unwrap().0, 999);
+    // Rows in states that only the newer release knows are left alone, and spoil no list.
+    let (a, b) = (add(&store, "a.example.com").await, add(&store, "b.example.com").await);
+    newer
+        .execute(AssertSqlSafe(format!(
+            "UPDATE domain SET state = 'Dreaming' WHERE id = '{}'",
+            a.id
+        )))
+        .await
+        .unwrap();
+    newer
+        .execute(AssertSqlSafe(format!(
+            "UPDATE event SET to_state = 'Dreaming' WHERE domain_id = '{}'",
+            a.id
+        )))
+        .await
+        .unwrap();
+    let work = claim_all(&store, &claimant("w")).await;
+    assert_eq!(work.iter().map(|one| one.domain.id).collect::<Vec<_>>(), [b.id]);
+    let page = holdfast_store::Page { limit: 10, after: None };
+    assert_eq!(store.domains(&Default::default(), &page).await.unwrap().items.len(), 1);
+    assert_eq!(store.counts().await.unwrap(), [(State::Initial, 1)]);
+    assert!(matches!(store.domain(a.id).await, Err(Error::Corrupt { what: "state", .. })));
+    assert_eq!(store.events_after(EventCursor::default(), 10).await.unwrap().len(), 2);
+    assert_eq!(store.history(a.id, &page).await.unwrap().items.len(), 1);
+    store.fold_counts().await.unwrap();
+    assert_eq!(store.counts().await.unwrap(), [(State::Initial, 1)]);
+}
+
+/// The very trap: a transaction holds an earlier row open while a later one commits; who resumes after the later one must not lose
+/// the earlier.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_event_appears_behind_a_reader() {
+    let (store, _, url) = replicas().await;
+    let mut slow = raw(&url).await;
+    let mut transaction = slow.begin().await.unwrap();
+    let insert = "INSERT INTO event (at, instance, actor, kind, subject, detail) \
+                  VALUES (clock_timestamp(), 'slow', 'test', 'slow', 'x', 'y')";
+    transaction.execute(insert).await.unwrap();
+    store.notice(&actor(), "quick", "x", "y").await.unwrap();
+    let latest = store.latest_event().await.unwrap();
+    let mut seen = store.events_after(EventCursor::default(), 10).await.unwrap();
+    let after = seen.last().map_or(latest, |event| event.cursor);
+    transaction.commit().await.unwrap();
+    seen.extend(store.events_after(after, 10).await.unwrap());
+    let kinds: Vec<_> = seen
+        .iter()
+        .map(|event| match &event.body {
+            holdfast_store::EventBody::Notice { kind, .. } => kind.as_str(),
+            body => panic!("{body:?}"),
+        })
+        .collect();
+    assert_eq!(kinds, ["slow", "quick"]);
+    assert!(store.events_after(seen[1].cursor, 10).await.unwrap().is_empty());
+}
+
+/// The same trap for revisions: whoever takes a number holds the counter until it commits.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_revision_appears_behind_an_edge() {
+    let (store, _, url) = replicas().await;
+    let first = active(&store, "a.example.com", "1").await;
+    let before = store.latest_revision().await.unwrap();
+    store.add(&imported("b.example.com", "2")).await.unwrap();
+    let claimed = claim_one(&store, &claimant("w")).await;
+    let mut slow = raw(&url).await;
+    let mut transaction = slow.begin().await.unwrap();
+    transaction.execute("UPDATE revision SET number = number + 1").await.unwrap();
+    let redeploy = format!(
+        "UPDATE deployment SET revision = (SELECT number FROM revision) WHERE domain_id = '{}'",
+        first.id
+    );
+    transaction.execute(AssertSqlSafe(redeploy)).await.unwrap();
+    let quick = {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let products = Products { deploy: true, ..Products::default() };
+            step(&store, &claimed, Outcome::Imported, products).await
+        })
+    };
+    // The later number cannot be seen before the earlier one.
+    eventually(SOON, "the second deployment to wait for the first", async || {
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%moved AS%'";
+        match number(&mut raw(&url).await, waiting).await {
+            0 => Err("nobody waits"),
+            _ => Ok(()),
+        }
+    })
+    .await;
+    let between = store.changes("default", before, 10).await.unwrap();
+    assert!(between.items.is_empty() && between.up_to == before);
+    transaction.commit().await.unwrap();
+    quick.await.unwrap();
+    let after = store.changes("default", between.up_to, 10).await.unwrap();
+    let names: Vec<_> = after.items.iter().map(|change| change.name.to_string()).collect();
+    assert_eq!(names, ["a.example.com", "b.example.com"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_wrong_master_key_is_refused_and_so_is_none() {
+    let url = database().await;
+    migrate(&url).await.unwrap();
+    assert_eq!(master_key_id(&url).await.unwrap(), None);
+    // Nothing is sealed yet: it opens without a key, and cannot seal.
+    let bare = open(&url, None, OpenOptions::default()).await.unwrap();
+    assert!(matches!(bare.cluster_secret().await, Err(Error::NoMasterKey)));
+    let master = MasterKey::generate().unwrap();
+    let store = opened(&url, &master).await;
+    assert_eq!(master_key_id(&url).await.unwrap(), Some(master.id()));
+    store.cluster_secret().await.unwrap();
+    let other = MasterKey::generate().unwrap();
+    let refused = open(&url, Some(other.clone()), OpenOptions::default()).await.err().unwrap();
+    let Error::WrongMasterKey { expected, given } = refused else { panic!("{refused}") };
+    assert_eq!((expected, given), (master.id(), other.id()));
+    let refused = open(&url, None, OpenOptions::default()).await.err().unwrap();
+    assert!(matches!(refused, Error::MasterKeyMissing(id) if id == master.id()));
+    store.rewrap(&other).await.unwrap();
+    assert_eq!(master_key_id(&url).await.unwrap(), Some(other.id()));
+    let reopened = opened(&url, &other).await;
+    assert_eq!(reopened.cluster_secret().await.unwrap(), store.cluster_secret().await.unwrap());
+    let refused = open(&url, Some(master), OpenOptions::default()).await.err().unwrap();
+    assert!(matches!(refused, Error::WrongMasterKey { .. }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_that_open_at_once_agree_on_the_keys() {
+    let (url, master) = (database().await, MasterKey::generate().unwrap());
+    let secrets = at_once(8, |_| {
+        let (url, master) = (url.clone(), master.clone());
+        async move { opened(&url, &master).await.cluster_secret().await.unwrap() }
+    })
+    .await;
+    assert!(secrets.iter().all(|secret| *secret == secrets[0]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_rotate_while_another_replica_reads_and_writes() {
+    let (store, other, url) = replicas().await;
+    let served = active(&store, "a.example.com", "1").await;
+    let account = account(&store).await;
+    let worker = {
+        let other = other.clone();
+        tokio::spawn(async move {
+            let who = claimant("other");
+            for n in 0..25 {
+                add(&other, &format!("n{n}.example.com")).await;
+                into_queue(&other, claim_one(&other, &who).await).await;
+                let admitted = admit_one(&other, &who, account).await;
+                let downloading = into_download(&other, admitted, &format!("t{n}")).await;
+                let order = other.open_order(downloading.domain.id).await.unwrap().unwrap();
+                assert_eq!(order.key.unwrap().expose(), format!("key t{n}").as_bytes());
+                let deploying = issue(&other, &downloading, &format!("s{n}")).await;
+                finish(&other, &deploying, Outcome::DeploymentSeen).await;
+                let bundle = other.bundle(downloading.domain.id).await.unwrap().unwrap();
+                assert_eq!(bundle.key.expose(), format!("key s{n}").as_bytes());
+                other.account(DIRECTORY, MANY).await.unwrap().unwrap();
+            }
+        })
+    };
+    let mut rotations = 0;
+    while !worker.is_finished() {
+        store.new_data_key().await.unwrap();
+        while !store.reseal(7).await.unwrap().complete {}
+        let bundle = store.bundle_named(&served.name).await.unwrap().unwrap();
+        assert_eq!(bundle.key.expose(), b"key 1");
+        rotations += 1;
+    }
+    worker.await.unwrap();
+    assert!(rotations > 3, "{rotations}");
+    store.new_data_key().await.unwrap();
+    while !store.reseal(1_000).await.unwrap().complete {}
+    let kept = number(&mut raw(&url).await, "SELECT count(*) FROM sealing_key").await;
+    assert_eq!(kept, 1, "what nothing needs is dropped");
+    for n in 0..25 {
+        let bundle =
+            other.bundle_named(&host(&format!("n{n}.example.com"))).await.unwrap().unwrap();
+        assert_eq!(bundle.key.expose(), format!("key s{n}").as_bytes());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_moved_to_another_row_does_not_open() {
+    let (store, _, url) = replicas().await;
+    active(&store, "a.example.com", "1").await;
+    active(&store, "b.example.com", "2").await;
+    let moved = raw(&url)
+        .await
+        .execute("UPDATE sealed s SET value = o.value FROM sealed o WHERE s.owner = 'certificate' AND o.owner = 'certificate' AND s.id <> o.id")
+        .await
+        .unwrap();
+    assert_eq!(moved.rows_affected(), 2);
+    for name in ["a.example.com", "b.example.com"] {
+        let refused = store.bundle_named(&host(name)).await.unwrap_err();
+        assert!(matches!(refused, Error::Unsealable("certificate")), "{refused}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_secret_lies_about_unsealed() {
+    let (store, _, url) = replicas().await;
+    active(&store, "a.example.com", "HUSH-HUSH").await;
+    let secret = Secret::from("account HUSH-HUSH".to_owned());
+    let new = holdfast_store::NewAccount {
+        directory: "https://x.test".to_owned(),
+        key: secret,
+        email: None,
+    };
+    store.journal_account(&new).await.unwrap();
+    let mut connection = raw(&url).await;
+    let tables = connection
+        .fetch_all("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")
+        .await
+        .unwrap();
+    assert!(tables.len() > 15);
+    for table in tables {
+        let table: String = table.try_get(0).unwrap();
+        // The serial and the fingerprint carry the mark, too: only the key's own words count.
+        let sql = format!("SELECT count(*) FROM {table} t WHERE t::text LIKE '%key HUSH%' OR t::text LIKE '%account HUSH%'
+            OR t::text LIKE '%' || encode('key HUSH', 'hex') || '%'");
+        assert_eq!(number(&mut connection, &sql).await, 0, "{table}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_wake_each_other() {
+    let (store, other, _) = replicas().await;
+    let topics = [Topic::Work, Topic::Events, Topic::Deployments];
+    let mut ears = topics.map(|topic| other.wake(topic));
+    // Listening begins in the background, and rings once it has.
+    for ear in &mut ears {
+        timeout(SOON, ear.wait_for(|rung| *rung > 0)).await.unwrap().unwrap();
+        ear.mark_unchanged();
+    }
+    active(&store, "a.example.com", "1").await;
+    for ear in &mut ears {
+        timeout(SOON, ear.changed()).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_restarts_is_found_again() {
+    let mut server = Postgres::start(Durability::Relaxed).await.unwrap();
+    let (url, master) = (server.database().await.unwrap(), MasterKey::generate().unwrap());
+    let (store, other) = (opened(&url, &master).await, opened(&url, &master).await);
+    at_once(10, |n| {
+        let store = store.clone();
+        async move { add(&store, &format!("n{n}.example.com")).await }
+    })
+    .await;
+    let mut ear = other.wake(Topic::Work);
+    server.restart().await.unwrap();
+    // One request may find the wire broken; then all connections are made anew.
+    let failures = std::sync::atomic::AtomicU32::new(0);
+    eventually(SOON, "the store to answer", async || {
+        store.ping().await.inspect_err(|error| {
+            assert!(error.is_transient());
+            failures.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        })
+    })
+    .await;
+    assert!(failures.into_inner() <= 1);
+    for _ in 0..20 {
+        store.ping().await.unwrap();
+    }
+    // The listener rings when it is back, and hears again.
+    ear.mark_unchanged();
+    timeout(SOON, ear.changed()).await.unwrap().unwrap();
+    eventually(SOON, "being heard", async || {
+        ear.mark_unchanged();
+        store.notice(&actor(), "x", "y", "z").await.unwrap();
+        let domain = store.domain_named(&host("n1.example.com")).await.unwrap().unwrap();
+        store.want(domain.id, holdfast_model::Wanted::Retry, &actor()).await.unwrap();
+        timeout(Duration::from_millis(500), ear.changed()).await.map_err(|_| "not heard")
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_given_up_on_leaves_no_connection_half_read() {
+    let (store, _, _) = replicas().await;
+    add_numbered(&store, 200).await;
+    let page = holdfast_store::Page { limit: 200, after: None };
+    for micros in 0..60 {
+        let listed = async { store.domains(&Default::default(), &page).await };
+        timeout(Duration::from_micros(micros * 40), listed).await.ok();
+    }
+    for _ in 0..20 {
+        let domain = store.domain_named(&host("n00007.example.com")).await.unwrap().unwrap();
+        assert_eq!(domain.name.as_str(), "n00007.example.com");
+    }
+    at_once(20, |n| {
+        let store = store.clone();
+        async move {
+            let give_up = Duration::from_millis(n as u64);
+            timeout(give_up, store.add_many(&[fresh("x.example.com")])).await.ok();
+        }
+    })
+    .await;
+    // A transaction given up on holds nothing.
+    timeout(SOON, store.add(&fresh("y.example.com"))).await.unwrap().unwrap();
+}
+
+/// A dump loaded into another server brings transactions that server has yet to count to.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dump_in_a_younger_server_loses_no_event() {
+    let (url, master) = (database().await, MasterKey::generate().unwrap());
+    let store = opened(&url, &master).await;
+    add(&store, "a.example.com").await;
+    let mut connection = raw(&url).await;
+    // As if the server it came from had counted much further.
+    connection.execute("UPDATE event SET xid = xid + 1000000000").await.unwrap();
+    connection.execute("UPDATE event_log SET folded_xid = 0").await.unwrap();
+    let cursor = number(&mut connection, "SELECT max(xid) FROM event").await;
+    drop(store);
+    let store = opened(&url, &master).await;
+    let events = store.events_after(EventCursor::default(), 10).await.unwrap();
+    assert_eq!((events.len(), events[0].cursor.xid), (1, cursor));
+    assert_eq!(store.counts().await.unwrap(), [(State::Initial, 1)]);
+    add(&store, "b.example.com").await;
+    assert_eq!(store.events_after(events[0].cursor, 10).await.unwrap().len(), 1);
+    assert_eq!(store.counts().await.unwrap(), [(State::Initial, 2)]);
+    store.fold_counts().await.unwrap();
+    assert_eq!(store.counts().await.unwrap(), [(State::Initial, 2)]);
+    let again = opened(&url, &master).await;
+    assert_eq!(again.latest_event().await.unwrap(), store.latest_event().await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edge_not_heard_of_for_long_is_not_waited_for() {
+    let (store, _, url) = replicas().await;
+    let domain = active(&store, "a.example.com", "1").await;
+    let new = holdfast_store::NewEdge { name: "e1".to_owned(), group: "default".to_owned() };
+    store.register_edge(&new).await.unwrap();
+    assert_eq!(store.deployment(domain.id).await.unwrap().behind, 1);
+    raw(&url)
+        .await
+        .execute("UPDATE edge SET last_seen_at = clock_timestamp() - interval '31 seconds'")
+        .await
+        .unwrap();
+    let status = store.deployment(domain.id).await.unwrap();
+    assert_eq!((status.live, status.behind), (0, 0));
+    assert!(!store.edges().await.unwrap()[0].live);
+    assert_eq!(store.changes("default", Revision::default(), 1).await.unwrap().items.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_challenges_are_swept() {
+    let (store, _, url) = replicas().await;
+    add(&store, "a.example.com").await;
+    let who = claimant("w");
+    into_queue(&store, claim_one(&store, &who).await).await;
+    into_download(&store, admit_one(&store, &who, account(&store).await).await, "t1").await;
+    assert_eq!(store.sweep_challenges().await.unwrap(), 0);
+    raw(&url)
+        .await
+        .execute("UPDATE challenge SET created_at = clock_timestamp() - interval '11 days'")
+        .await
+        .unwrap();
+    assert_eq!(store.sweep_challenges().await.unwrap(), 1);
+    assert!(store.challenge_answer("t1").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_url_that_is_none_is_named_without_its_password() {
+    for url in ["mysql://x", "", "postgres", "sqlite:", "sqlite::memory:"] {
+        let refused = migrate(url).await.unwrap_err();
+        assert!(matches!(refused, Error::BadUrl(_)), "{url}");
+    }
+    let refused = migrate("postgres://me:hush@host:port/x").await.unwrap_err();
+    assert!(matches!(&refused, Error::BadUrl(_)), "{refused}");
+    assert!(!refused.to_string().contains("hush"), "{refused}");
+    let unreachable = migrate("postgres://me:hush@127.0.0.1:1/x").await.unwrap_err();
+    assert!(unreachable.is_transient());
+}
