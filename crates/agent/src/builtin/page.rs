@@ -1,5 +1,6 @@
 //! The edge's own page, for when nothing stands behind it: which name, which certificate.
 
+use holdfast_model::Timestamp;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY};
 use http::{Method, Request, StatusCode};
 
@@ -30,6 +31,8 @@ fn render(served: &Served) -> String {
         ("{issuer}", summary.issuer.clone()),
         ("{from}", summary.not_before.to_string()),
         ("{until}", summary.not_after.to_string()),
+        ("{from shown}", shown(summary.not_before)),
+        ("{until shown}", shown(summary.not_after)),
         ("{serial}", summary.serial.clone()),
         ("{sha256}", grouped(&summary.sha256)),
     ];
@@ -71,6 +74,13 @@ fn escape(value: &str, into: &mut String) {
     }
 }
 
+/// To the minute, as people read it.
+fn shown(at: Timestamp) -> String {
+    let at = at.to_string();
+    let minutes = at.get(..16).unwrap_or(&at).replace('T', " ");
+    format!("{minutes} UTC")
+}
+
 /// `ab:cd:…`, as browsers show it.
 fn grouped(hex: &str) -> String {
     hex.chars().enumerate().fold(String::new(), |mut text, (at, c)| {
@@ -94,9 +104,12 @@ mod tests {
 
     #[test]
     fn every_place_of_the_page_has_a_value() {
-        for key in ["{name}", "{issuer}", "{from}", "{until}", "{serial}", "{sha256}"] {
-            assert!(PAGE.contains(key), "{key}");
+        for key in
+            ["name", "issuer", "from", "from shown", "until", "until shown", "serial", "sha256"]
+        {
+            assert!(PAGE.contains(&format!("{{{key}}}")), "{key}");
         }
+        assert_eq!(shown(Timestamp::from_seconds(4_000_000_000)), "2096-10-02 07:06 UTC");
         assert_eq!(grouped("abcd01"), "ab:cd:01");
     }
 }

@@ -16,6 +16,17 @@ async fn is_closed(stream: &mut (impl tokio::io::AsyncRead + Unpin)) {
     assert!(ended.is_ok(), "still open after {LIMIT:?}");
 }
 
+/// On a busy machine a visitor can be too slow for such short limits: then the next one.
+async fn is_let_in(ground: &Ground) {
+    eventually(LIMIT, "a visitor to be served", async || {
+        match ground.visitor().visit("shop.test").await {
+            Ok(visit) if visit.answer.starts_with("HTTP/1.1 200") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn silent_handshakes_end_at_their_limit() {
     let ground = Ground::with(|config| config.limits.handshake = SHORT).await;
@@ -83,12 +94,9 @@ async fn connections_that_rest_too_long_are_closed() {
         let visitor = ground.visitor().offering(&[protocol]);
         let mut stream = visitor.connect("shop.test").await.unwrap();
         if protocol == b"h2" {
-            stream
-                .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
-                .await
-                .unwrap();
+            stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.ok();
         } else {
-            stream.write_all(b"GET / HTTP/1.1\r\nHost: shop.test\r\n\r\n").await.unwrap();
+            stream.write_all(b"GET / HTTP/1.1\r\nHost: shop.test\r\n\r\n").await.ok();
         }
         is_closed(&mut stream).await;
     }
@@ -129,8 +137,8 @@ async fn when_it_is_full_those_who_rest_make_room() {
         stream.read_u8().await.unwrap();
         resting.push(stream);
     }
-    // The eleventh waits outside until somebody has gone.
-    ground.visitor().visit("shop.test").await.unwrap();
+    // The eleventh waits outside until somebody has gone, and must not rest long itself.
+    is_let_in(&ground).await;
 }
 
 #[tokio::test]
@@ -147,7 +155,7 @@ async fn a_visitor_who_takes_nothing_is_cut_off() {
     let mut greedy = ground.visitor().connect("shop.test").await.unwrap();
     greedy.write_all(b"GET /large?100000 HTTP/1.1\r\nHost: shop.test\r\n\r\n").await.unwrap();
     // There is one seat, and it becomes free.
-    ground.visitor().visit("shop.test").await.unwrap();
+    is_let_in(&ground).await;
     drop(greedy);
 }
 
