@@ -179,6 +179,8 @@ impl Replica {
     pub(crate) async fn ended(mut self) -> Result<(), Failure> {
         let mut broken = None;
         tokio::select! {
+            // What ends because it was told to may end in the same moment.
+            biased;
             () = self.shutdown.cancelled() => {}
             Some(ended) = self.tasks.join_next() => broken = Some(ended),
         }
