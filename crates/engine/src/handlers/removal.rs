@@ -3,10 +3,14 @@
 
 use std::time::Duration;
 
+use holdfast_acme::Class;
+use holdfast_model::Domain;
 use holdfast_store::{Claimed, Error};
 
 use crate::{Deployment, dispatch::Shared};
 
+/// How long a removal waits for a revocation that the CA does not take.
+const PATIENCE_WITH_CA: Duration = Duration::from_secs(24 * 3600);
 /// How long to wait for a CA that does not take a revocation, or for edges whose report does not wake us.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
@@ -32,16 +36,25 @@ async fn withdrawn(shared: &Shared, claimed: &Claimed) -> Result<bool, Error> {
         || (status.tombstone && status.behind == 0 && status.refused.is_empty()))
 }
 
+/// Is the revocation done, or not worth waiting for any longer?
 async fn revoked(shared: &Shared, claimed: &Claimed) -> Result<bool, Error> {
-    if !claimed.domain.revoke_on_removal || !shared.is_from_our_ca(&claimed.domain) {
+    let domain = &claimed.domain;
+    if !domain.revoke_on_removal || !shared.is_from_our_ca(domain) || is_past(shared, domain) {
         return Ok(true);
     }
-    let Some(bundle) = shared.store.bundle(claimed.domain.id).await? else { return Ok(true) };
-    match shared.ca.revoke(&bundle.chain_pem, Some(&bundle.key)).await {
-        Ok(()) => Ok(true),
-        Err(error) => {
-            tracing::warn!(domain = %claimed.domain.name, error = &error as &dyn std::error::Error, "not revoked yet");
-            Ok(false)
-        }
-    }
+    let Some(bundle) = shared.store.bundle(domain.id).await? else { return Ok(true) };
+    let Err(error) = shared.ca.revoke(&bundle.chain_pem, Some(&bundle.key)).await else {
+        return Ok(true);
+    };
+    tracing::warn!(domain = %domain.name, error = &error as &dyn std::error::Error, "not revoked");
+    Ok(matches!(error.class(), Class::Hopeless(_)))
+}
+
+/// An expired certificate needs no revocation, and a CA that has been silent for a day must not keep the name.
+fn is_past(shared: &Shared, domain: &Domain) -> bool {
+    let now = shared.clock.now();
+    let expired =
+        domain.certificate.as_ref().is_none_or(|certificate| certificate.not_after <= now);
+    let waited = domain.removing_since.map_or(Duration::ZERO, |since| now.since(since));
+    expired || waited >= PATIENCE_WITH_CA
 }
