@@ -47,7 +47,12 @@ async fn connections_opened_before_a_swap_go_on_with_what_they_began_with() {
     let client = ground.visitor().client();
     let get = || http::Request::get("https://one.test/").body(bytes::Bytes::new()).unwrap();
     assert_eq!(client.send(get()).await.unwrap().status(), 200);
-    let before = ground.edge.tallied().handshakes;
+    let before =
+        eventually(LIMIT, "both handshakes", async || match ground.edge.tallied().handshakes {
+            2 => Ok(2),
+            handshakes => Err(handshakes),
+        })
+        .await;
     let new = ground.swap("one.test").await;
     stream
         .write_all(b"GET / HTTP/1.1\r\nHost: one.test\r\nConnection: close\r\n\r\n")
