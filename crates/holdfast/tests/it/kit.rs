@@ -171,6 +171,11 @@ impl Up {
     }
 }
 
+/// Is this the line by which a replica says that it serves?
+pub(crate) fn is_ready(line: &str) -> bool {
+    line.contains(": ready ") || line.contains("\"message\":\"ready\"")
+}
+
 /// Text at a path of a document.
 #[track_caller]
 pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {

@@ -1,5 +1,11 @@
 //! The program from outside: real processes of the built binary, real files, real sockets.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "in tests a panic is the report")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "in tests a panic is the report, and they read the environment of `./dev soak`"
+)]
 
 mod config;
 mod crash;

@@ -2,7 +2,7 @@
 
 use holdfast_testkit::{ChallTestSrv, Pebble, PebbleConfig, Postgres, Process, Scratch, free_port};
 
-use crate::kit::{Ended, SOON, program, word};
+use crate::kit::{Ended, SOON, is_ready, program, word};
 
 async fn issue(database: &str) {
     let dns = ChallTestSrv::start().await.unwrap();
@@ -40,7 +40,7 @@ async fn issue(database: &str) {
     let mut command = program();
     command.args(["server", "--config", &word(&config)]).env("TEST_TOKEN", "correct-horse-battery");
     let replica = Process::spawn("replica", &command).unwrap();
-    replica.wait_for_line(SOON, |line| line.contains("ready")).await.unwrap();
+    replica.wait_for_line(SOON, is_ready).await.unwrap();
     let server = format!("http://127.0.0.1:{api}");
     let client = |words: &[&str]| {
         Ended::of(program().args(words).args([

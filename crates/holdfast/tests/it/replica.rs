@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::Command, time::Duration};
 
 use holdfast_testkit::{Postgres, Process, Scratch, free_port};
 
-use crate::kit::{Ended, SOON, program, word};
+use crate::kit::{Ended, SOON, is_ready, program, word};
 
 /// `holdfast dev net` with a directory and ports of its own.
 pub(crate) struct Network {
@@ -101,7 +101,7 @@ impl Replica {
 
     pub(crate) async fn begin(&mut self) {
         let process = Process::spawn("replica", &self.command()).unwrap();
-        process.wait_for_line(SOON, |line| line.contains("ready")).await.unwrap();
+        process.wait_for_line(SOON, is_ready).await.unwrap();
         self.process = Some(process);
     }
 

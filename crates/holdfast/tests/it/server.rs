@@ -2,10 +2,10 @@
 
 use std::{process::Command, time::Duration};
 
-use holdfast_testkit::{Process, Scratch, eventually, free_port};
+use holdfast_testkit::{Pki, Process, Scratch, eventually, free_port};
 
 use crate::{
-    kit::{Ended, SOON, program, word},
+    kit::{Ended, SOON, is_ready, program, word},
     replica::{Database, Network, Replica},
 };
 
@@ -31,14 +31,14 @@ async fn one_replica_asks_and_another_works() {
     let mut asking = api.command();
     asking.args(["--role", "api"]);
     let asking = Process::spawn("api", &asking).unwrap();
-    asking.wait_for_line(SOON, |line| line.contains("ready")).await.unwrap();
+    asking.wait_for_line(SOON, is_ready).await.unwrap();
     api.run(["domain", "add", "shop.test"]).done();
     let mut working = api.command();
     working
         .args(["--role", "worker"])
         .env("HOLDFAST__SERVER__LISTEN", format!("127.0.0.1:{}", free_port().unwrap()));
     let working = Process::spawn("worker", &working).unwrap();
-    working.wait_for_line(SOON, |line| line.contains("ready")).await.unwrap();
+    working.wait_for_line(SOON, is_ready).await.unwrap();
     eventually(SOON, "Active", async || {
         let shown = api.run(["domain", "show", "shop.test"]).done().stdout;
         if shown.contains("Active") { Ok(()) } else { Err(shown) }
@@ -60,7 +60,7 @@ async fn many_that_start_at_once_agree_on_key_token_and_schema() {
     };
     let replicas: Vec<_> = (0..5).map(start).collect();
     for replica in &replicas {
-        replica.wait_for_line(SOON, |line| line.contains("ready")).await.unwrap();
+        replica.wait_for_line(SOON, is_ready).await.unwrap();
     }
     first.run(["domain", "add", "shop.test", "--wait"]).done();
     let tokens = first.run(["token", "list", "--output", "json"]).done().json();
@@ -150,7 +150,7 @@ async fn a_database_that_is_not_there_is_told_soon() {
     let replica = Replica::prepare(&network, Database::Sqlite, "").await;
     let absent = format!("postgres://holdfast:s3cr3t@127.0.0.1:{}/holdfast", free_port().unwrap());
     let mut command = replica.command();
-    let began = std::time::Instant::now();
+    let began = tokio::time::Instant::now();
     let ended = Ended::of(command.env("HOLDFAST__DATABASE__URL", absent));
     assert!(began.elapsed() < Duration::from_secs(20));
     let ended = ended.refused(3, &["database"]);
@@ -165,7 +165,8 @@ async fn one_process_per_sqlite_file() {
     second.env("HOLDFAST__SERVER__LISTEN", format!("127.0.0.1:{}", free_port().unwrap()));
     Ended::of(&mut second).refused(1, &["holdfast.db", "in use"]);
     let taken = Replica::prepare(&network, Database::Sqlite, "").await;
-    Ended::of(&mut taken.command()).refused(1, &["server.listen", &network.http.to_string()]);
+    Ended::of(&mut taken.command())
+        .refused(1, &["The API cannot listen", &network.http.to_string()]);
 }
 
 #[tokio::test]
@@ -185,7 +186,7 @@ async fn without_a_way_to_hand_over_the_admin_token_it_does_not_start() {
         )
         .unwrap();
     let process = Process::spawn("replica", &replica.command()).unwrap();
-    process.wait_for_line(SOON, |line| line.contains("ready")).await.unwrap();
+    process.wait_for_line(SOON, is_ready).await.unwrap();
     Ended::of(program().args([
         "domain",
         "list",
@@ -232,4 +233,36 @@ async fn logs_can_be_json() {
     assert!(
         !log.contains(token.trim()) && !log.contains(key.trim()) && !log.contains("PRIVATE KEY")
     );
+}
+
+#[tokio::test]
+async fn the_api_speaks_tls_to_who_trusts_it() {
+    let network = Network::start().await;
+    let replica = Replica::prepare(&network, Database::Sqlite, "").await;
+    let pki = Pki::new().unwrap();
+    let root = replica.scratch.write("root.pem", &pki.root_pem).unwrap();
+    replica.scratch.write("chain.pem", &pki.chain_pem).unwrap();
+    replica.scratch.write("key.pem", &pki.key_pem).unwrap();
+    let tls = "[server]\ntls_certificate = \"chain.pem\"\ntls_key = \"key.pem\"";
+    let text = replica.read("holdfast.toml").replacen("[server]", tls, 1);
+    replica.scratch.write("holdfast.toml", text).unwrap();
+    let process = Process::spawn("replica", &replica.command()).unwrap();
+    process.wait_for_line(SOON, is_ready).await.unwrap();
+    let (url, token) = (format!("https://127.0.0.1:{}", replica.port), replica.read("admin.token"));
+    let list = |root: &[&str]| {
+        let words = ["domain", "list", "--server", &url, "--token", token.trim()];
+        Ended::of(program().args(words).args(root))
+    };
+    list(&["--root-certificate", &word(&root)]).done();
+    list(&[]).refused(3, &[&url, "ertificate"]);
+    replica.with_config(["doctor"]).done();
+    // A key that belongs to another certificate.
+    replica.scratch.write("key.pem", Pki::new().unwrap().key_pem).unwrap();
+    replica.with_config(["doctor"]).refused(1, &["wrong"]);
+    let mut second = replica.command();
+    second
+        .env("HOLDFAST__DATABASE__URL", "sqlite:other.db")
+        .env("HOLDFAST__SECURITY__MASTER_KEY_FILE", "other.key");
+    second.env("HOLDFAST__SERVER__LISTEN", format!("127.0.0.1:{}", free_port().unwrap()));
+    Ended::of(&mut second).refused(1, &["server.tls_certificate"]);
 }
