@@ -9,7 +9,7 @@ use crate::commands::{
 
 /// Custom domains and their TLS certificates: from CNAME to HTTPS, and renewed for ever.
 #[derive(Debug, Parser)]
-#[command(name = "holdfast", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "holdfast", version, max_term_width = 100)]
 pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]

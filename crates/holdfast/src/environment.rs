@@ -11,7 +11,6 @@ impl Environment {
     pub(crate) const PREFIX: &'static str = "HOLDFAST__";
 
     /// Reads it. Values that are not Unicode are of no use to us and left out.
-    #[expect(clippy::disallowed_methods, reason = "this is the one place")]
     pub(crate) fn read() -> Self {
         let unicode = std::env::vars_os().filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))

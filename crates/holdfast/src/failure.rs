@@ -44,7 +44,19 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::Failed(what) | Self::Usage(what) | Self::Unreachable(what)) = self;
-        f.write_str(what)
+        f.write_str(&begun_large(what))
+    }
+}
+
+/// A sentence begins with a capital letter, unless its first word is a name, a path or an address.
+fn begun_large(sentence: &str) -> String {
+    let first = sentence.split(' ').next().unwrap_or_default();
+    let mut letters = sentence.chars();
+    match letters.next() {
+        Some(letter) if first.chars().all(|c| c.is_ascii_lowercase()) => {
+            letter.to_ascii_uppercase().to_string() + letters.as_str()
+        }
+        _ => sentence.to_owned(),
     }
 }
 
@@ -73,4 +85,19 @@ pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_begin_large_and_names_stay_as_they_are() {
+        assert_eq!(Failure::failed("the edge cannot listen").to_string(), "The edge cannot listen");
+        for text in
+            ["shop.test is in use", "http://x cannot be reached", "`a b` is none", "", "Ä b"]
+        {
+            assert_eq!(Failure::failed(text).to_string(), text);
+        }
+    }
 }

@@ -4,15 +4,17 @@ mod dns;
 mod fault;
 mod net;
 
+use std::path::PathBuf;
+
 use clap::Subcommand;
+use holdfast_devnet::{Devnet, DevnetConfig, Error};
 
 use crate::{
     client::{Api, Found},
     environment::Environment,
-    failure::Failure,
+    failure::{Failure, chain},
     output::{Format, Output},
 };
-use std::path::PathBuf;
 
 /// The development network.
 #[derive(Debug, clap::Args)]
@@ -38,6 +40,19 @@ pub(crate) async fn run(args: DevArgs, environment: &Environment) -> Result<(), 
         Noun::Dns(dns) => dns::run(dns, environment).await,
         Noun::Fault(fault) => fault::run(fault, environment).await,
     }
+}
+
+/// Starts a network, or says in a sentence why not.
+pub(crate) async fn start_network(config: DevnetConfig) -> Result<Devnet, Failure> {
+    Devnet::start(config).await.map_err(|error| {
+        let why = chain(&error);
+        match error {
+            Error::Dns { .. } => Failure::failed(format!(
+                "{why}; stop what uses that port, or choose another with --dns."
+            )),
+            _ => Failure::failed(format!("{why}.")),
+        }
+    })
 }
 
 /// How the development network is found.

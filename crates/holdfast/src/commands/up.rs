@@ -13,8 +13,9 @@ use holdfast_devnet::{Devnet, DevnetConfig};
 
 use crate::{
     client::Found,
+    commands::dev,
     environment::Environment,
-    failure::{Failure, chain},
+    failure::Failure,
     log,
     output::{Format, Output},
     signals,
@@ -49,9 +50,7 @@ pub(crate) async fn run(args: UpArgs, environment: &Environment) -> Result<(), F
     let held = hold::take(&args.data)?;
     log::to_file(&args.data.join("up.log"))?;
     let shutdown = signals::shutdown()?;
-    let devnet = Devnet::start(network(&args))
-        .await
-        .map_err(|error| Failure::failed(format!("{}.", chain(&error))))?;
+    let devnet = dev::start_network(network(&args)).await?;
     let config = config::make(&args, &devnet)?;
     let store = store::open(&config).await?;
     admin_token::ensure(&store, &config.security).await?;

@@ -36,7 +36,12 @@ impl Log {
     pub(crate) fn filter(&self) -> Option<EnvFilter> {
         // The filter's own parser takes any word for the name of a module.
         let known = self.level.split(',').all(|directive| names_level(directive.trim()));
-        known.then(|| EnvFilter::try_new(&self.level).ok()).flatten()
+        let mut filter = known.then(|| EnvFilter::try_new(&self.level).ok()).flatten()?;
+        // PostgreSQL's notices are about migrations that were applied before.
+        if !self.level.contains("sqlx") {
+            filter = filter.add_directive("sqlx::postgres::notice=warn".parse().ok()?);
+        }
+        Some(filter)
     }
 
     pub(super) fn check(&self, findings: &mut Findings<'_>) {

@@ -100,7 +100,7 @@ impl Plan {
         let server = &self.config.server;
         let tcp = listener::bind(server.listen)
             .await
-            .map_err(|error| refused("server.listen", &error))?;
+            .map_err(|error| refused("the API cannot listen", &error))?;
         let (Some(chain), Some(key)) = (&server.tls_certificate, &server.tls_key) else {
             return Ok(tcp.into());
         };
@@ -123,7 +123,7 @@ impl Plan {
         settings.upstream = edge.upstream.as_ref().and_then(|url| url.as_str().parse().ok());
         let stop = CancellationToken::new();
         let started = BuiltinEdge::start(settings, self.store.clone(), stop.clone()).await;
-        let edge = started.map_err(|error| refused("edge", &error))?;
+        let edge = started.map_err(|error| Failure::failed(format!("{}.", chain(&error))))?;
         Ok(Some((Arc::new(edge), stop)))
     }
 
@@ -216,6 +216,6 @@ fn pem(key: &str, path: &Path) -> Result<Vec<u8>, Failure> {
     })
 }
 
-fn refused(key: &str, error: &(dyn std::error::Error + 'static)) -> Failure {
-    Failure::failed(format!("{key}: {}.", chain(error)))
+fn refused(what: &str, error: &(dyn std::error::Error + 'static)) -> Failure {
+    Failure::failed(format!("{what}: {}.", chain(error)))
 }

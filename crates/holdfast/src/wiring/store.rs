@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use holdfast_store::{Error, OpenOptions, SharedStore};
+use holdfast_store::{Error, MasterKey, OpenOptions, SharedStore};
 use tokio::time::{Instant, sleep};
 
 use super::master_key;
@@ -22,10 +22,7 @@ pub(crate) async fn open(config: &Config) -> Result<SharedStore, Failure> {
     let url = config.database.url.expose();
     let (key, made) = match master_key::configured(&config.security)? {
         Some(key) => (key, None),
-        None => {
-            let path = free_place(config, &url).await?;
-            (master_key::make(path)?, Some(path))
-        }
+        None => first_key(config, &url).await?,
     };
     match (holdfast_store::open(&url, Some(key), OpenOptions::default()).await, made) {
         (Err(Error::WrongMasterKey { .. }), Some(path)) => Err(outrun(path)),
@@ -33,18 +30,23 @@ pub(crate) async fn open(config: &Config) -> Result<SharedStore, Failure> {
     }
 }
 
-/// Where a master key may be made, if nothing was ever sealed under another one.
-async fn free_place<'a>(config: &'a Config, url: &str) -> Result<&'a Path, Failure> {
+/// Makes a master key and says where it is; if something is sealed already, whoever sealed it may have left the key there
+/// since we looked.
+async fn first_key<'a>(
+    config: &'a Config,
+    url: &str,
+) -> Result<(MasterKey, Option<&'a Path>), Failure> {
     holdfast_store::migrate(url).await.map_err(failed)?;
-    match (
-        holdfast_store::master_key_id(url).await.map_err(failed)?,
-        &config.security.master_key_file,
-    ) {
-        (None, Some(path)) => Ok(path),
+    let sealed_under = holdfast_store::master_key_id(url).await.map_err(failed)?;
+    match (sealed_under, &config.security.master_key_file) {
+        (None, Some(path)) => Ok((master_key::make(path)?, Some(path))),
         (None, None) => {
             Err(Failure::usage("There is no master key; set security.master_key_file."))
         }
-        (Some(id), _) => Err(failed(Error::MasterKeyMissing(id))),
+        (Some(id), _) => match master_key::configured(&config.security)? {
+            Some(key) => Ok((key, None)),
+            None => Err(failed(Error::MasterKeyMissing(id))),
+        },
     }
 }
 
@@ -72,6 +74,7 @@ pub(crate) async fn open_patiently(config: &Config) -> Result<SharedStore, Failu
 }
 
 /// A database that does not answer was not reached; whatever else it says is a failure.
+#[expect(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 pub(crate) fn failed(error: Error) -> Failure {
     let text = chain(&error);
     match error.is_transient() {

@@ -8,7 +8,7 @@ use crate::{
     client::Found,
     commands::up::hold,
     environment::Environment,
-    failure::{Failure, chain},
+    failure::Failure,
     log,
     output::{Format, Output},
     signals,
@@ -47,9 +47,7 @@ pub(super) async fn run(args: NetArgs, environment: &Environment) -> Result<(), 
         data: Some(args.data.clone()),
         ..DevnetConfig::default()
     };
-    let devnet = Devnet::start(config)
-        .await
-        .map_err(|error| Failure::failed(format!("{}.", chain(&error))))?;
+    let devnet = super::start_network(config).await?;
     let root = args.data.join(holdfast_devnet::ROOT_FILE);
     let found = Found {
         pid: std::process::id(),

@@ -67,7 +67,7 @@ async fn opened(config: &Config, sealed_under: Option<String>) -> Vec<Finding> {
             findings.extend(edges(&store, config.edge.mode).await);
         }
         Err(error) => {
-            findings.push(Finding::wrong("database", chain(&error), "See the server's log."))
+            findings.push(Finding::wrong("database", chain(&error), "See the server's log."));
         }
     }
     findings

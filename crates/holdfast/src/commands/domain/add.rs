@@ -46,7 +46,7 @@ impl Add {
         let domain = api.post("/v1/domains", Some(&self.request()?)).await?;
         let id = domain.get("id").and_then(Value::as_str).unwrap_or(&self.name).to_owned();
         if self.wait {
-            return Follow::from_start(api, output, &id).to_the_end().await;
+            return Follow::from_start(api, output, &id).until_its_end().await;
         }
         if output.is_json() {
             output.json(&domain);

@@ -82,7 +82,7 @@ async fn ask(api: &Api, output: Output, name: &str, verb: &str, wait: bool) -> R
     };
     let domain = api.post(&format!("{path}/{verb}"), None).await?;
     match follow {
-        Some(follow) => return follow.to_the_end().await,
+        Some(follow) => return follow.until_its_end().await,
         None if output.is_json() => output.json(&domain),
         None => {
             let style = output.style();

@@ -118,7 +118,7 @@ impl<'a> Follow<'a> {
     }
 
     /// Shows each state as it passes, until it is served, has failed or is gone.
-    pub(super) async fn to_the_end(mut self) -> Result<(), Failure> {
+    pub(super) async fn until_its_end(mut self) -> Result<(), Failure> {
         let mut lost_since = None;
         loop {
             match self.history().await {

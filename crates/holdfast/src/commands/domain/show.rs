@@ -97,7 +97,7 @@ pub(super) async fn explain(api: &Api, output: Output, name: &str) -> Result<(),
     let explanation: Explanation = parsed(&answer)?;
     let style = output.style();
     let entry = |name: &str, value: &str| {
-        output.line(format!("  {} {value}", style.dim(&format!("{name:<6}"))))
+        output.line(format!("  {} {value}", style.dim(&format!("{name:<6}"))));
     };
     output.line(style.bold(&explanation.summary));
     entry("cause", &explanation.cause);
