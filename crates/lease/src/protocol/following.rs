@@ -32,7 +32,8 @@ impl State {
         let Some(row) = row else { return self.plan_acquire(name, Duration::ZERO, now) };
         let sight = sighting(following.sight, row, now);
         let probe = self.acquire_request(name, lease, None, now);
-        let free = rules::may_take(row, &probe, beacon_gone, at).is_some();
+        let equal = self.bugs.has(Bug::StealOnEqualExpiry) && row.expires_at == at;
+        let free = equal || rules::may_take(row, &probe, beacon_gone, at).is_some();
         let hesitation = self.hesitation(lease, row);
         let Some(lease) = self.leases.get_mut(name) else { return };
         let Phase::Following(following) = &mut lease.phase else { return };

@@ -14,11 +14,7 @@ impl State {
     /// Ends every term whose time to stop has come.
     pub(crate) fn expire(&mut self, now: Moment, actions: &mut Vec<Action>) {
         let lead = self.timing.lead;
-        let clings = self.bugs.has(Bug::ErrorKeepsLeadership);
-        let over = |held: &Holding| {
-            let failing = held.renew_at > held.expected;
-            now >= held.deadline - lead && !(clings && failing)
-        };
+        let over = |held: &Holding| now >= held.deadline - lead;
         let names: Vec<_> = self
             .leases
             .iter()
@@ -26,8 +22,23 @@ impl State {
             .map(|(name, _)| name.clone())
             .collect();
         for name in names {
-            self.lose(&name, Loss::Deadline, now, actions);
+            if !(self.bugs.has(Bug::ErrorKeepsLeadership) && self.cling(&name, now, actions)) {
+                self.lose(&name, Loss::Deadline, now, actions);
+            }
         }
+    }
+
+    /// The bug that takes an error for a reason to go on.
+    fn cling(&mut self, name: &Name, now: Moment, actions: &mut Vec<Action>) -> bool {
+        let until = now + self.timing.window;
+        let lease = self.leases.get_mut(name);
+        let Some(Phase::Holding(held)) = lease.map(|lease| &mut lease.phase) else { return false };
+        let (term, failing) = (held.term, held.renew_at > held.expected);
+        if failing && held.draining.is_none() {
+            held.deadline = until;
+            actions.push(Action::Believe { name: name.clone(), term, until });
+        }
+        failing && held.draining.is_none()
     }
 
     /// The store granted a lease in answer to a request sent at `sent`.
@@ -141,7 +152,7 @@ impl State {
             actions.push(Action::Disbelieve(name.clone()));
             actions.push(tell(name, term, Happening::Lost(loss)));
         }
-        actions.push(Action::Cancel { name: name.clone(), term, by: Some(by) });
+        actions.push(Action::Cancel { name: name.clone(), term, by });
         let by_choice = draining.is_some();
         let successor = draining.and_then(|draining| draining.successor);
         let release = ours.then(|| Releasing { successor, due: now, until: deadline + margin });
@@ -188,10 +199,11 @@ impl State {
             });
             return;
         }
+        let by = held.deadline;
         held.draining = Some(Draining { successor: successor.clone() });
         actions.push(Action::Disbelieve(name.clone()));
         actions.push(tell(name, term, Happening::SteppedDown { successor }));
-        actions.push(Action::Cancel { name: name.clone(), term, by: None });
+        actions.push(Action::Cancel { name: name.clone(), term, by });
     }
 
     pub(crate) fn work_ended(&mut self, name: &Name, term: Term, now: Moment) {

@@ -94,7 +94,7 @@ pub enum Action {
         name: Name,
         /// The term that is over.
         term: Term,
-        /// When it must have ended. None while the lease is still kept for it.
-        by: Option<Moment>,
+        /// When it must have ended.
+        by: Moment,
     },
 }

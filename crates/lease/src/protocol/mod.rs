@@ -34,8 +34,8 @@
 //! 5. **Identity is `(incarnation, term)`.** Renewal and release match both, and never change the match key on a heartbeat:
 //!    a lost reply would lock the holder out.
 //! 6. **Lost first, then released.** Belief ends, `Lost` or `SteppedDown` is told, work is cancelled; when the work has ended,
-//!    the lease is released. While work winds down after a step-down, the lease is still renewed. A process whose old work
-//!    has not ended does not contend.
+//!    the lease is released. While work winds down after a step-down, the lease is kept but not renewed: work that does
+//!    not stop cannot keep it for ever. A process whose old work has not ended does not contend.
 //! 7. **Readers before writers.** A follower reads without a lock, and sends the acquiring statement only when the row looks
 //!    free. It looks again at the expiry it saw, or when woken; so an idle follower costs two or three reads per lease.
 //! 8. **Life is seen, not only dated.** The store's clock may be set back. A row whose `(incarnation, term, beat)` this process

@@ -32,7 +32,8 @@ impl State {
     /// All leases travel with the first that is due, unless they were renewed just now: soon they are all due together.
     fn renew_due(&self, now: Moment) -> Option<Request> {
         let holding = |lease: &Lease| match &lease.phase {
-            Phase::Holding(held) => Some((held.renew_at, held.term)),
+            // What is being let go of is kept, not renewed: work that does not stop must not keep it for ever.
+            Phase::Holding(held) if held.draining.is_none() => Some((held.renew_at, held.term)),
             _ => None,
         };
         if !self.leases.values().filter_map(holding).any(|(renew_at, _)| renew_at <= now) {

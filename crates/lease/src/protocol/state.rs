@@ -63,7 +63,7 @@ impl State {
         let busy = self.in_flight.is_some();
         let lead = self.timing.lead;
         let leases = self.leases.values().filter_map(|lease| match &lease.phase {
-            Phase::Holding(held) if busy => Some(held.deadline - lead),
+            Phase::Holding(held) if busy || held.draining.is_some() => Some(held.deadline - lead),
             Phase::Holding(held) => Some(held.renew_at.min(held.deadline - lead)),
             Phase::Following(following) if lease.wanted && !busy => Some(following.due),
             Phase::Ending(Ending { work_ended: true, release: Some(release), .. }) if !busy => {

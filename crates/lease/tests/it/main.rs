@@ -1,5 +1,12 @@
 //! The crate from outside, on real PostgreSQL, Redis and SQLite.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on has failed"
+)]
 
 mod conformance;
+mod elector;
+mod fence;

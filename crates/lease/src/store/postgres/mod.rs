@@ -130,6 +130,11 @@ impl Store for PostgresStore {
     async fn acquire(&mut self, request: &Acquire) -> Result<At<Acquired>, StoreError> {
         let doing = "acquiring a lease";
         let (unchanged, incarnation, term, beat) = version_parts(request.unchanged);
+        if unchanged {
+            let query = sqlx::query(statement::expire()).bind(request.name.as_str());
+            let query = query.bind(incarnation).bind(term).bind(beat);
+            self.rows(doing, query.bind(request.not_after.as_micros())).await?;
+        }
         let query = sqlx::query(statement::acquire())
             .bind(request.name.as_str())
             .bind(request.holder.as_str())

@@ -37,10 +37,12 @@ CREATE TABLE IF NOT EXISTS lease_history (
 CREATE INDEX IF NOT EXISTS lease_history_name ON lease_history (name, id);
 CREATE INDEX IF NOT EXISTS lease_history_at ON lease_history (at);
 
--- For leases kept elsewhere (Redis), whose terms can fall back: a term counts once it is registered here.
+-- For leases kept elsewhere (Redis), whose terms can fall back: a term counts once it is registered here. `wanted` is the
+-- term about to be: it closes the door to guards of lower ones, which would otherwise hold up its registration for ever.
 CREATE TABLE IF NOT EXISTS lease_fence (
     name        text   PRIMARY KEY,
     term        bigint NOT NULL,
+    wanted      bigint NOT NULL,
     incarnation uuid   NOT NULL,
     UNIQUE (name, term)
 ) WITH (fillfactor = 50);

@@ -51,6 +51,7 @@ macro_rules! statements {
 statements! {
     look = "look.sql";
     acquire = "acquire.sql";
+    expire = "expire.sql";
     renew = "renew.sql";
     release = "release.sql";
     ask = "ask.sql";

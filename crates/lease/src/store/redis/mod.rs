@@ -1,7 +1,7 @@
 //! Leases in Redis: one hash each, one script for all operations, the server's clock.
 //!
 //! Terms can fall back here, by a lost server without persistence, by failover, by FLUSHALL. What must not happen under an
-//! old term is fenced in a database where terms are registered: `fence::Registered`.
+//! old term is fenced in a database where terms are registered: [`crate::fence`].
 
 mod address;
 mod listener;

@@ -1,0 +1,218 @@
+//! Electors: many leases of one process, on one connection, renewed in one batch.
+//!
+//! The driver task alone touches the store and the protocol. Handles read what it publishes: a deadline that is compared
+//! at every question, a watch, and a stream of events.
+
+mod belief;
+mod driver;
+mod health;
+mod hearing;
+mod leadership;
+mod work;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+
+use self::belief::Belief;
+use self::driver::{Command, Driver};
+use self::health::Condition;
+pub use self::health::Health;
+pub use self::leadership::Leadership;
+use self::work::Progress;
+pub use self::work::Work;
+use crate::clock::{BootClock, Clock};
+use crate::error::Error;
+use crate::event::Event;
+use crate::identity::{Holder, Incarnation, Name, Term};
+use crate::options::{Options, Timing};
+use crate::protocol::{State, Wish};
+use crate::row::Row;
+use crate::store::Store;
+
+/// Where a process stands with a lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The store has not been asked yet, or this process just let go.
+    Unknown,
+    /// Someone else's, or nobody's: the row as last seen.
+    Following(Row),
+    /// Held in this term. Whether it still is, ask [`Leadership::is_leader`].
+    Leading(Term),
+}
+
+impl Standing {
+    /// Notes a row that was seen; true if that is news.
+    fn follow(&mut self, row: &Row) -> bool {
+        let news = *self != Self::Following(row.clone());
+        if news {
+            *self = Self::Following(row.clone());
+        }
+        news
+    }
+}
+
+/// What the driver publishes of one lease.
+struct Local {
+    belief: Belief,
+    standing: watch::Sender<Standing>,
+    progress: Mutex<Option<Arc<Progress>>>,
+}
+
+/// What the driver and the handles share.
+struct Shared {
+    clock: Arc<dyn Clock>,
+    holder: Holder,
+    incarnation: Incarnation,
+    timing: Timing,
+    condition: watch::Sender<Condition>,
+    listeners: Mutex<Vec<mpsc::UnboundedSender<Event>>>,
+    leases: Mutex<BTreeMap<Name, Weak<Local>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    fn listeners(&self) -> MutexGuard<'_, Vec<mpsc::UnboundedSender<Event>>> {
+        lock(&self.listeners)
+    }
+
+    /// The lease whose work has not shown the progress it promised.
+    fn stuck(&self) -> Option<String> {
+        let now = self.clock.now();
+        let leases = lock(&self.leases);
+        leases.iter().find_map(|(name, local)| {
+            let local = local.upgrade()?;
+            let overdue = lock(&local.progress).as_ref()?.overdue(now)?;
+            let working = local.belief.holds(now);
+            working.then(|| {
+                format!("work under {name} is {overdue:?} behind the progress it promised")
+            })
+        })
+    }
+}
+
+/// Contends for leases on behalf of one process.
+#[derive(Clone)]
+pub struct Elector {
+    shared: Arc<Shared>,
+    commands: mpsc::UnboundedSender<Command>,
+}
+
+impl Elector {
+    /// Starts an elector with a unique holder name and the machine's own clock. Must be called within a tokio runtime.
+    pub fn start(store: impl Store, options: &Options) -> Result<Self, Error> {
+        Self::start_as(Box::new(store), options, Holder::unique(), Arc::new(BootClock))
+    }
+
+    /// Starts an elector with this holder name and this clock.
+    pub fn start_as(
+        store: Box<dyn Store>,
+        options: &Options,
+        holder: Holder,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        let timing = options.timing()?;
+        let incarnation = Incarnation::random();
+        let (seed, _) = incarnation.as_uuid().as_u64_pair();
+        let state = State::new(holder.clone(), incarnation, timing.clone(), seed | 1);
+        let (commands, receiver) = mpsc::unbounded_channel();
+        let (condition, _) = watch::channel(Condition::default());
+        let shared = Arc::new(Shared {
+            clock,
+            holder,
+            incarnation,
+            timing,
+            condition,
+            listeners: Mutex::default(),
+            leases: Mutex::default(),
+        });
+        if let Some(listener) = store.listener() {
+            shared.condition.send_modify(|condition| condition.deaf = true);
+            tokio::spawn(hearing::listen(listener, commands.downgrade(), shared.clone()));
+        }
+        let driver = Driver {
+            state,
+            store: Arc::new(tokio::sync::Mutex::new(store)),
+            shared: shared.clone(),
+            commands: receiver,
+            leases: BTreeMap::new(),
+            works: BTreeMap::new(),
+            flight: None,
+            detailed: options.enable_detailed_logging,
+            leaving: false,
+        };
+        tokio::spawn(driver.run());
+        Ok(Self { shared, commands })
+    }
+
+    /// Contends for a lease until the last clone of the handle is dropped.
+    pub fn contend(&self, name: &Name, wish: Wish) -> Leadership {
+        let (standing, _) = watch::channel(Standing::Unknown);
+        let local =
+            Arc::new(Local { belief: Belief::default(), standing, progress: Mutex::default() });
+        lock(&self.shared.leases).insert(name.clone(), Arc::downgrade(&local));
+        self.commands.send(Command::Contend(name.clone(), wish, local.clone())).ok();
+        Leadership::new(name.clone(), local, self.shared.clone(), self.commands.clone())
+    }
+
+    /// Runs work under a lease of its own: acquired now or refused with who holds it, kept renewed while the work runs, released at
+    /// its end. The work is cancelled, and then dropped, before the lease can end.
+    pub async fn operation<T, F, Fut>(&self, name: &Name, work: F) -> Result<T, Error>
+    where
+        F: FnOnce(Work) -> Fut,
+        Fut: Future<Output = T>,
+    {
+        self.contend(name, Wish::default()).once(work).await
+    }
+
+    /// The events of all leases from now on, in order, none missing.
+    pub fn events(&self) -> Events {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.shared.listeners().push(sender);
+        Events(receiver)
+    }
+
+    /// How it is doing.
+    pub fn health(&self) -> Health {
+        let condition = self.shared.condition.borrow().clone();
+        condition.judge(self.shared.clock.now(), self.shared.timing.window, self.shared.stuck())
+    }
+
+    /// The name people read.
+    pub fn holder(&self) -> &Holder {
+        &self.shared.holder
+    }
+
+    /// The process, as the store compares it.
+    pub fn incarnation(&self) -> Incarnation {
+        self.shared.incarnation
+    }
+
+    /// Lets go of everything in order: work is cancelled, and when it has ended its lease is released. Waits for that, but
+    /// not longer than `drain`.
+    pub async fn shut_down(&self, drain: Duration) -> Result<(), Error> {
+        self.commands.send(Command::ShutDown).ok();
+        let mut condition = self.shared.condition.subscribe();
+        let ended = condition.wait_for(|condition| condition.ended);
+        let limit = self.shared.clock.now() + drain;
+        tokio::select! {
+            _ = ended => Ok(()),
+            () = self.shared.clock.sleep_until(limit) => Err(Error::TimedOut(drain)),
+        }
+    }
+}
+
+/// Events as they happen.
+pub struct Events(mpsc::UnboundedReceiver<Event>);
+
+impl Events {
+    /// The next event; none when the elector has ended.
+    pub async fn next(&mut self) -> Option<Event> {
+        self.0.recv().await
+    }
+}

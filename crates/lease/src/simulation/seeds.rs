@@ -1,0 +1,114 @@
+//! Many seeds, and the seeded bugs that prove the harness can fail.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Plan, World};
+use crate::protocol::bug::Bug;
+
+/// How many seeds `./dev test` runs; `HOLDFAST_LEASE_SEEDS` asks for more.
+const SEEDS: u64 = 10_000;
+
+fn run(seed: u64, bug: Option<Bug>) -> Result<(), String> {
+    World::new(Plan::draw(seed, bug), false).run()
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long to test, and what to replay, is asked of the test alone"
+)]
+fn asked(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// The last steps of a seed, and how to see them all again.
+fn show(seed: u64, bug: Option<Bug>) -> String {
+    let mut world = World::new(Plan::draw(seed, bug), true);
+    let why = world.run().err().unwrap_or_default();
+    let trace = world.trace();
+    let tail = trace[trace.len().saturating_sub(
+        asked("HOLDFAST_LEASE_TRACE").and_then(|lines| usize::try_from(lines).ok()).unwrap_or(60),
+    )..]
+        .join("\n");
+    format!(
+        "{tail}\n{why}\nreplay: HOLDFAST_LEASE_SEED={seed} cargo nextest run -p holdfast-lease --no-capture \
+         simulation::seeds::every_seed_keeps_the_invariants"
+    )
+}
+
+/// Runs seeds on all cores until one fails: the least that did.
+fn first_failure(seeds: u64, bug: Option<Bug>) -> Option<(u64, String)> {
+    let next = AtomicU64::new(0);
+    let failed = AtomicU64::new(u64::MAX);
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds || failed.load(Ordering::Relaxed) < seed {
+                        return;
+                    }
+                    if run(seed, bug).is_err() {
+                        failed.fetch_min(seed, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    let seed = Some(failed.into_inner()).filter(|seed| *seed < u64::MAX)?;
+    Some((seed, run(seed, bug).err().unwrap_or_default()))
+}
+
+#[test]
+fn every_seed_keeps_the_invariants() {
+    if let Some(seed) = asked("HOLDFAST_LEASE_SEED") {
+        println!("{}", show(seed, None));
+        run(seed, None).unwrap();
+        return;
+    }
+    let seeds = asked("HOLDFAST_LEASE_SEEDS").unwrap_or(SEEDS);
+    if let Some((seed, _)) = first_failure(seeds, None) {
+        panic!("{}", show(seed, None));
+    }
+    println!("{seeds} seeds");
+}
+
+/// Each bug, and the invariants that may name it.
+const BUGS: &[(Bug, &[&str])] = &[
+    (Bug::DeadlineArmedAtReply, &["I1", "I2"]),
+    (Bug::RenewByNameOnly, &["I1", "I2", "I5"]),
+    (Bug::CachedFlag, &["I1", "I2"]),
+    (Bug::RowDeletedOnRelease, &["I3", "I4"]),
+    (Bug::StealOnEqualExpiry, &["I5"]),
+    (Bug::ReleaseBeforeLocalLoss, &["I7", "I2"]),
+    (Bug::ErrorKeepsLeadership, &["I1", "I2"]),
+    (Bug::RetryAsLongAsTheWindow, &["I6"]),
+    (Bug::GuardWithoutExpiry, &["I9", "I4"]),
+    (Bug::AbandonedRequestActs, &["I6", "I9"]),
+    (Bug::SelfNotRecognised, &["I3", "I6", "I9"]),
+    (Bug::TermKept, &["I3"]),
+    (Bug::ReservationIgnored, &["I5"]),
+    (Bug::UnchangedWithoutVersion, &["I1", "I2", "I5"]),
+    (Bug::FailbackWithoutCooldown, &["I10"]),
+    (Bug::NoPolling, &["I9", "I10"]),
+    (Bug::TermOfOwnRowReused, &["I3", "I7"]),
+];
+
+#[test]
+fn every_seeded_bug_is_caught() {
+    let mut missed = Vec::new();
+    for (bug, invariants) in BUGS {
+        match first_failure(SEEDS, Some(*bug)) {
+            Some((_, why))
+                if invariants.iter().any(|invariant| why.contains(&format!(": {invariant}:"))) =>
+            {
+                println!("{bug:?} is caught: {}", why.chars().take(150).collect::<String>());
+            }
+            Some((seed, why)) => {
+                missed.push(format!("{bug:?} is caught by another invariant, seed {seed}: {why}"));
+            }
+            None => missed.push(format!("{bug:?} is not caught")),
+        }
+    }
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
