@@ -5,7 +5,7 @@ use std::{process::Command, time::Duration};
 use holdfast_testkit::{Pki, Process, Scratch, eventually, free_port};
 
 use crate::{
-    kit::{Ended, SOON, is_ready, program, word},
+    kit::{Ended, SOON, is_ready, program, text, word},
     replica::{Database, Network, Replica},
 };
 
@@ -265,4 +265,17 @@ async fn the_api_speaks_tls_to_who_trusts_it() {
         .env("HOLDFAST__SECURITY__MASTER_KEY_FILE", "other.key");
     second.env("HOLDFAST__SERVER__LISTEN", format!("127.0.0.1:{}", free_port().unwrap()));
     Ended::of(&mut second).refused(1, &["server.tls_certificate"]);
+}
+
+#[tokio::test]
+async fn a_replica_is_known_by_the_name_of_its_pod() {
+    let network = Network::start().await;
+    let replica = Replica::prepare(&network, Database::Sqlite, "").await;
+    let mut command = replica.command();
+    command.env("POD_NAME", "holdfast-7");
+    let process = Process::spawn("replica", &command).unwrap();
+    process.wait_for_line(SOON, is_ready).await.unwrap();
+    replica.run(["domain", "add", "shop.test", "--wait"]).done();
+    let history = replica.run(["domain", "history", "shop.test", "--output", "json"]).done().json();
+    assert_eq!(text(&history, "/items/1/instance"), "holdfast-7");
 }

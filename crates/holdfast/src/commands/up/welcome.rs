@@ -1,6 +1,9 @@
 //! What a newcomer needs, and nothing else: where things are, a command to try, a `curl` line that works as printed.
 
-use std::path::{Path, PathBuf};
+use std::{
+    net::IpAddr,
+    path::{Path, PathBuf},
+};
 
 use super::{UpArgs, reachable};
 use crate::{client::Found, output::Output};
@@ -32,10 +35,15 @@ pub(super) fn say(args: &UpArgs, found: &Found, output: Output) {
     output.line(format!(
         "  curl --cacert {data}/dev-ca.pem --resolve shop.test:{port}:{ip} https://shop.test:{port}/",
         port = https.port(),
-        ip = https.ip(),
+        ip = bracketed(https.ip()),
     ));
     output.line("");
     output.line(style.dim("Ctrl-C ends it; the next `up` goes on where this one was."));
+}
+
+/// As `curl` takes an address among colons.
+fn bracketed(ip: IpAddr) -> String {
+    if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() }
 }
 
 /// Clients look in the default directory by themselves.
