@@ -34,12 +34,14 @@ struct Stage<'a> {
 }
 
 pub(super) async fn measure(ground: &Ground) -> Result<String> {
-    let stage = Stage::start(ground).await?;
+    let mut stage = Stage::start(ground).await?;
     let delay = stage.slow_down().await?;
     let slowed = stage.rounds(None).await?;
     stage.network.no_faults().await?;
     let mut others = Others::start(&stage.network).await?;
     let full = stage.rounds(Some(&mut others)).await?;
+    // The next one listens where these did.
+    stage.sites.clear();
     let statements = statements::count(ground, &stage.network, DOMAINS).await?;
     let mut text = format!(
         "{DOMAINS} domains added by one request, {IN_FLIGHT} in flight, median (lowest–highest) of {} interleaved runs; \
@@ -47,9 +49,9 @@ pub(super) async fn measure(ground: &Ground) -> Result<String> {
          **A CA that takes its time** (`slow-request` {delay:.0} ms, so that the bare loop gives about {BARE_RATE:.0} per second):\n\n",
         ground.runs
     );
-    text.push_str(slowed.table(&stage.sites).markdown());
+    text.push_str(slowed.table().markdown());
     text.push_str("\n**As fast as this machine goes**, all processes on the same cores:\n\n");
-    text.push_str(full.table(&stage.sites).markdown());
+    text.push_str(full.table().markdown());
     text.push('\n');
     text.push_str(others.table().markdown());
     text.push('\n');
@@ -119,7 +121,7 @@ impl<'a> Stage<'a> {
 }
 
 impl Rounds {
-    fn table(&self, sites: &[Site]) -> Table {
+    fn table(&self) -> Table {
         let mut table = Table::new(&[
             "",
             "certificates/s",
@@ -137,15 +139,15 @@ impl Rounds {
             none.clone(),
             self.sample(None, |arm| arm.ca_ms).shown(1),
         ]);
-        for site in sites {
-            let of = Some(site.backend);
+        for backend in Backend::BOTH {
+            let of = Some(backend);
             let database = self.sample(of, |arm| arm.database_ms).shown(1);
             table.row([
-                format!("**Holdfast**, {}", site.backend.title()),
+                format!("**Holdfast**, {}", backend.title()),
                 self.sample(of, |arm| arm.rate).shown(1),
-                format!("**{}**", self.ratio(site.backend).shown(2)),
+                format!("**{}**", self.ratio(backend).shown(2)),
                 self.sample(of, |arm| arm.client_ms).shown(1),
-                if site.backend == Backend::Sqlite { none.clone() } else { database },
+                if backend == Backend::Sqlite { none.clone() } else { database },
                 self.sample(of, |arm| arm.ca_ms).shown(1),
             ]);
         }

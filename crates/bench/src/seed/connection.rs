@@ -19,6 +19,8 @@ impl Connection {
         let mut connection = SqliteConnection::connect(url).await?;
         // Lost with the machine, seeded again: no need to wait for the disk.
         connection.execute("PRAGMA synchronous = OFF").await?;
+        connection.execute("PRAGMA cache_size = -1000000").await?;
+        connection.execute("PRAGMA temp_store = MEMORY").await?;
         Ok(Self::Sqlite(connection))
     }
 
