@@ -229,10 +229,21 @@ fn refusal(status: StatusCode, problem: &Value, base: &WebUrl) -> Failure {
     let text = |name: &str| problem.get(name).and_then(Value::as_str);
     let detail = text("detail").or_else(|| text("title")).or_else(|| text("error"));
     match detail {
-        Some(detail) => Failure::failed(detail),
+        Some(detail) => Failure::failed(format!("{detail}{}", remedy(text("code")))),
         None => {
             Failure::failed(format!("{base} answered {status}; see that it is a Holdfast server."))
         }
+    }
+}
+
+/// What to do, where only a person at a command line can be told.
+fn remedy(code: Option<&str>) -> &'static str {
+    match code {
+        Some("name-in-use") => {
+            " Remove that one first, or repeat its request with the same --orchestration-id."
+        }
+        Some("resource-in-use") => " Choose another --resource, or remove that one first.",
+        _ => "",
     }
 }
 

@@ -71,6 +71,12 @@ impl Edge {
             "is builtin, but nothing says where it serves",
             "set edge.https, such as \"0.0.0.0:443\"",
         );
+        findings.require(
+            self.upstream.as_ref().is_none_or(|url| !url.is_https() && url.is_bare()),
+            "edge.upstream",
+            "is more than an http address",
+            "name host and port alone, such as \"http://127.0.0.1:3000\"; paths are passed on as they come",
+        );
         let addresses =
             [("server.listen", Some(listen)), ("edge.http", self.http), ("edge.https", self.https)];
         for (index, (key, address)) in addresses.iter().enumerate().skip(1) {

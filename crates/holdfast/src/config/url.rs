@@ -49,6 +49,11 @@ impl WebUrl {
         address.is_ok_and(|address| address.is_loopback()) || host == "localhost"
     }
 
+    /// Is it no more than scheme, host and port?
+    pub(crate) fn is_bare(&self) -> bool {
+        self.uri.path_and_query().is_none_or(|rest| rest.as_str() == "/")
+    }
+
     /// As text, without a trailing slash.
     pub(crate) fn as_str(&self) -> &str {
         &self.text

@@ -68,6 +68,7 @@ const CASES: &[Case] = &[
     case("mode = \"none\"", "mode = \"builtin\"", &["edge.mode = \"builtin\"", "edge.https"]),
     case("mode = \"none\"", "mode = \"builtin\"\nhttps = \"127.0.0.1:8600\"", &["edge.https", "collides with server.listen"]),
     case("mode = \"none\"", "mode = \"none\"\nhttps = \"127.0.0.1:8643\"", &["edge.https", "builtin"]),
+    case("mode = \"none\"", "mode = \"builtin\"\nhttps = \"127.0.0.1:8643\"\nupstream = \"https://x/y\"", &["edge.upstream = \"https://x/y\"", "http://127.0.0.1:3000"]),
     case("mode = \"none\"", "mode = \"none\"\ngroup = \"a b\"", &["edge.group = \"a b\""]),
     case("master_key_file = \"master.key\"", "", &["security.master_key_file", "is missing"]),
     case("master_key_file = \"master.key\"", "master_key_file = \"a\"\nmaster_key = \"YQ==\"", &["security.master_key_file", "both set"]),
