@@ -23,6 +23,9 @@ type Options<DB> = <<DB as Database>::Connection as Connection>::Options;
 
 /// Longer than this nobody waits for a connection, nor for a new one to be made.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Longer than this nobody waits for a statement. The database ends it earlier; this is for one that is out of reach, and of
+/// which the kernel would keep hoping to hear for a quarter of an hour.
+const STATEMENT: Duration = Duration::from_secs(30);
 
 /// Up to so many connections to one database.
 pub(crate) struct Pool<DB: Database> {
@@ -43,6 +46,16 @@ struct Lent<'p, DB: Database> {
 pub(crate) struct Transaction<'p, DB: Database> {
     lent: Lent<'p, DB>,
     at: &'static str,
+    limit: Duration,
+}
+
+/// Waits for an answer, but not for ever.
+async fn within<T>(
+    limit: Duration,
+    answer: impl Future<Output = sqlx::Result<T>>,
+) -> sqlx::Result<T> {
+    let silent = || std::io::Error::new(std::io::ErrorKind::TimedOut, "the database is silent");
+    timeout(limit, answer).await.unwrap_or_else(|_| Err(sqlx::Error::Io(silent())))
 }
 
 impl<DB> Pool<DB>
@@ -64,7 +77,7 @@ where
         statement: Statement<DB>,
     ) -> Result<Vec<DB::Row>> {
         let mut lent = self.lend(at).await?;
-        let result = lent.connection.fetch_all(statement).await;
+        let result = within(STATEMENT, lent.connection.fetch_all(statement)).await;
         lent.settle(at, result)
     }
 
@@ -90,15 +103,23 @@ where
         statement: Statement<DB>,
     ) -> Result<DB::QueryResult> {
         let mut lent = self.lend(at).await?;
-        let result = lent.connection.execute(statement).await;
+        let result = within(STATEMENT, lent.connection.execute(statement)).await;
         lent.settle(at, result)
     }
 
     /// Begins a transaction.
     pub(crate) async fn begin(&self, at: &'static str) -> Result<Transaction<'_, DB>> {
+        match self.try_begin(at).await {
+            // Nothing was done yet: on a wire that was broken before we came, beginning again is harmless.
+            Err(Error::Database { source: sqlx::Error::Io(_), .. }) => self.try_begin(at).await,
+            begun => begun,
+        }
+    }
+
+    async fn try_begin(&self, at: &'static str) -> Result<Transaction<'_, DB>> {
         let mut lent = self.lend(at).await?;
-        match lent.connection.execute(self.begin).await {
-            Ok(_) => Ok(Transaction { lent, at }),
+        match within(STATEMENT, lent.connection.execute(self.begin)).await {
+            Ok(_) => Ok(Transaction { lent, at, limit: STATEMENT }),
             Err(source) => Err(lent.broken(at, source)),
         }
     }
@@ -148,7 +169,7 @@ impl<DB: Database> Lent<'_, DB> {
     }
 
     /// The wire broke, and with it most likely every other one: who asks next gets a new connection, not an error.
-    fn broken(self, at: &'static str, source: sqlx::Error) -> Error {
+    fn broken(&self, at: &'static str, source: sqlx::Error) -> Error {
         let refused = matches!(source, sqlx::Error::Database(_)) && !is_farewell(&source);
         if !refused {
             self.pool.idle().clear();
@@ -169,10 +190,16 @@ where
     DB::Arguments: IntoArguments<DB>,
     for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
 {
+    /// For what may take long: nobody waits for it but who asked.
+    pub(crate) fn unhurried(mut self) -> Self {
+        self.limit = 100 * STATEMENT;
+        self
+    }
+
     /// Runs a statement in it.
     pub(crate) async fn rows(&mut self, statement: Statement<DB>) -> Result<Vec<DB::Row>> {
-        let result = self.lent.connection.fetch_all(statement).await;
-        result.map_err(|source| Error::Database { at: self.at, source })
+        let result = within(self.limit, self.lent.connection.fetch_all(statement)).await;
+        result.map_err(|source| self.lent.broken(self.at, source))
     }
 
     /// Runs a statement in it that gives at most one row.
@@ -188,8 +215,8 @@ where
 
     /// Runs a statement in it for its effect.
     pub(crate) async fn execute(&mut self, statement: Statement<DB>) -> Result<DB::QueryResult> {
-        let result = self.lent.connection.execute(statement).await;
-        result.map_err(|source| Error::Database { at: self.at, source })
+        let result = within(self.limit, self.lent.connection.execute(statement)).await;
+        result.map_err(|source| self.lent.broken(self.at, source))
     }
 
     /// Makes it true.
@@ -203,7 +230,7 @@ where
     }
 
     async fn end(mut self, how: &'static str) -> Result<()> {
-        match self.lent.connection.execute(how).await {
+        match within(self.limit, self.lent.connection.execute(how)).await {
             Ok(_) => {
                 self.lent.give_back();
                 Ok(())

@@ -1,7 +1,7 @@
 //! SQLite: one process, one file, nothing to install. A file per noun; this one opens the store and says what all of them share.
 //!
-//! One connection writes, a few read. A commit is on the disk before it is answered (WAL with `synchronous=FULL`): nothing
-//! that was promised is lost to a power cut.
+//! One connection writes, a few read. A commit is on the disk before it is answered (WAL with `synchronous=FULL`): nothing that
+//! was promised is lost to a power cut.
 
 mod account;
 mod add;
@@ -24,6 +24,7 @@ mod removal;
 mod restore;
 mod token;
 mod work;
+mod writer;
 
 use std::{path::Path, time::Duration};
 
@@ -35,28 +36,27 @@ use sqlx::{
 use tokio::sync::{OnceCell, watch};
 
 pub(crate) use self::migration::migrate;
-use self::{clock::now, lock::FileLock};
+use self::{
+    clock::now,
+    writer::{Tx, Writer},
+};
 use crate::{
     MasterKey, OpenOptions, Result, Secret, Topic, Wake,
     bell::Bell,
     keyring::Keyring,
-    pool::{Pool, Statement, Transaction},
+    pool::{Pool, Statement},
 };
 
 /// More readers than this wait for the disk, not for each other.
 const READERS: u32 = 4;
 
-type Tx<'p> = Transaction<'p, Sqlite>;
-
 /// The store on SQLite.
 pub(crate) struct SqliteStore {
-    writer: Pool<Sqlite>,
     readers: Pool<Sqlite>,
     keyring: Keyring,
     bell: Bell,
     cluster_secret: OnceCell<Secret>,
-    // Given back last, when no connection writes any more.
-    _lock: FileLock,
+    writer: Writer,
 }
 
 fn options(file: &Path) -> SqliteConnectOptions {
@@ -69,16 +69,10 @@ fn options(file: &Path) -> SqliteConnectOptions {
         .pragma("journal_size_limit", "67108864")
 }
 
-fn writer(file: &Path) -> Pool<Sqlite> {
-    // IMMEDIATE: a transaction that begins as a reader cannot wait for its turn to write.
-    Pool::new(options(file), 1, "BEGIN IMMEDIATE")
-}
-
 /// Under which master key the file was sealed.
 pub(crate) async fn master_key_id(file: &str) -> Result<Option<String>> {
     let file = Path::new(file);
-    let _lock = FileLock::take(file)?;
-    key::master_key_id(&writer(file)).await
+    key::master_key_id(&Writer::new(file, options(file))?).await
 }
 
 impl SqliteStore {
@@ -88,15 +82,14 @@ impl SqliteStore {
         settings: &OpenOptions,
     ) -> Result<Self> {
         let file = Path::new(file);
-        let lock = FileLock::take(file)?;
+        let writer = Writer::new(file, options(file))?;
         let reader = options(file).pragma("query_only", "ON");
         let store = Self {
-            writer: writer(file),
             readers: Pool::new(reader, settings.connections.min(READERS), "BEGIN"),
             keyring: Keyring::new(master),
             bell: Bell::new(),
             cluster_secret: OnceCell::new(),
-            _lock: lock,
+            writer,
         };
         store.take_master_key().await?;
         store.void_claims().await?;

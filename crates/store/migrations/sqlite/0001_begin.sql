@@ -211,7 +211,7 @@ CREATE TABLE observation (
 ) STRICT;
 
 -- History, event stream and count deltas at once. One writer at a time: rows appear in the order of their ids. `xid` is the log's
--- epoch, which rises when a backup was restored, whose ids count from lower again.
+-- epoch, which rises when a backup was restored: readers of the life before may have seen higher ids than there are now.
 CREATE TABLE event (
     id           INTEGER PRIMARY KEY AUTOINCREMENT,
     xid          INTEGER NOT NULL,
@@ -233,12 +233,11 @@ CREATE INDEX event_history ON event (domain_id, id) WHERE domain_id IS NOT NULL;
 CREATE INDEX event_notice ON event (at) WHERE domain_id IS NULL;
 
 CREATE TABLE event_log (
-    one        INTEGER PRIMARY KEY CHECK (one = 1),
-    epoch      INTEGER NOT NULL,
-    folded_xid INTEGER NOT NULL,
-    folded_id  INTEGER NOT NULL
+    one       INTEGER PRIMARY KEY CHECK (one = 1),
+    epoch     INTEGER NOT NULL,
+    folded_id INTEGER NOT NULL
 ) STRICT;
-INSERT INTO event_log (one, epoch, folded_xid, folded_id) VALUES (1, 0, 0, 0);
+INSERT INTO event_log (one, epoch, folded_id) VALUES (1, 0, 0);
 
 CREATE TABLE state_count (
     state TEXT    PRIMARY KEY NOT NULL,

@@ -14,13 +14,12 @@ use crate::{
 const PING: &str = "SELECT clock_timestamp() AS now";
 const SCHEMA: &str = "SELECT coalesce(max(version), 0) AS version FROM holdfast_migration";
 
-const LOCK_LOG: &str = "SELECT one FROM event_log FOR UPDATE SKIP LOCKED";
+const LOCK_LOG: &str = "SELECT folded_xid, folded_id FROM event_log FOR UPDATE SKIP LOCKED";
 const FOLD: &str = concat!(
     "WITH tail AS (
-        SELECT e.xid, e.id, e.kind, e.from_state, e.to_state FROM event_log l
-        JOIN event e ON (e.xid, e.id) > (l.folded_xid, l.folded_id) AND e.xid < ",
+        SELECT xid, id, kind, from_state, to_state FROM event WHERE (xid, id) > ($1, $2) AND xid < ",
     settled!(),
-    "   ORDER BY e.xid, e.id LIMIT 10000),
+    "   ORDER BY xid, id LIMIT 10000),
     folded AS (
         INSERT INTO state_count AS s (state, count)
         SELECT state, sum(n)::bigint FROM tail
@@ -73,11 +72,12 @@ impl Maintenance for PostgresStore {
     async fn fold_counts(&self) -> Result<u64> {
         let mut transaction = self.pool.begin("fold counts").await?;
         // Somebody else is at it: that will do.
-        if transaction.row(sql(LOCK_LOG)).await?.is_none() {
+        let Some(log) = transaction.row(sql(LOCK_LOG)).await? else {
             transaction.abandon().await?;
             return Ok(0);
-        }
-        let folded = transaction.one(sql(FOLD)).await?.number("n")?;
+        };
+        let fold = sql(FOLD).bind(log.number("folded_xid")?).bind(log.number("folded_id")?);
+        let folded = transaction.one(fold).await?.number("n")?;
         transaction.commit().await?;
         Ok(u64::try_from(folded).unwrap_or(0))
     }

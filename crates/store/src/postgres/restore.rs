@@ -10,6 +10,8 @@ const AHEAD: &str = "
     SELECT coalesce((SELECT max(xid) FROM event), 0) > (epoch << 48) + pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS ahead
     FROM event_log";
 
+/// Every deployment is written anew, and there may be a million of them.
+const UNHURRIED: &str = "SELECT set_config('statement_timeout', '45min', true)";
 /// Nobody writes events between here and the commit.
 const LOCK_EVENTS: &str = "LOCK TABLE event IN ACCESS EXCLUSIVE MODE";
 const NEXT_EPOCH: &str = "UPDATE event_log SET epoch = epoch + 1, folded_xid = (epoch + 1) << 48, folded_id = 0 RETURNING epoch";
@@ -40,7 +42,9 @@ impl PostgresStore {
     /// unseen, and newer ones would sort before them. A new epoch of the log puts everything that comes behind.
     pub(super) async fn reckon_with_restored_clock(&self) -> Result<()> {
         if self.pool.one("look at the log's epoch", sql(AHEAD)).await?.flag("ahead")? {
-            let mut transaction = self.pool.begin("begin a new epoch of the log").await?;
+            let mut transaction =
+                self.pool.begin("begin a new epoch of the log").await?.unhurried();
+            transaction.execute(sql(UNHURRIED)).await?;
             next_log_epoch(&mut transaction).await?;
             transaction.commit().await?;
             tracing::warn!("this database was restored from a dump; run `holdfast restored`");
@@ -49,7 +53,8 @@ impl PostgresStore {
     }
 
     pub(super) async fn restore(&self) -> Result<Restored> {
-        let mut transaction = self.pool.begin("reckon with a restore").await?;
+        let mut transaction = self.pool.begin("reckon with a restore").await?.unhurried();
+        transaction.execute(sql(UNHURRIED)).await?;
         next_log_epoch(&mut transaction).await?;
         transaction.execute(sql(VOID_CLAIMS)).await?;
         let orders = transaction.execute(sql(ORDERS_ANEW)).await?.rows_affected();

@@ -52,7 +52,7 @@ impl SqliteStore {
     }
 
     /// The outer error is the database's and ends the batch, the inner one is the request's own.
-    async fn add_one(&self, transaction: &mut Tx<'_>, new: &NewDomain) -> Result<Result<Added>> {
+    async fn add_one(&self, transaction: &mut Tx, new: &NewDomain) -> Result<Result<Added>> {
         let at = now();
         if transaction.execute(claim(new, at)).await?.rows_affected() > 0 {
             return self.settle_in(transaction, new, at).await.map(Ok);
@@ -74,7 +74,7 @@ impl SqliteStore {
     /// The claim is ours: the domain, its first event and what it brought along follow.
     async fn settle_in(
         &self,
-        transaction: &mut Tx<'_>,
+        transaction: &mut Tx,
         new: &NewDomain,
         at: Timestamp,
     ) -> Result<Added> {
@@ -92,7 +92,7 @@ impl SqliteStore {
     /// Keeps a certificate, its key sealed for its row.
     pub(super) async fn keep_certificate(
         &self,
-        transaction: &mut Tx<'_>,
+        transaction: &mut Tx,
         id: Uuid,
         domain: Uuid,
         certificate: &NewCertificate,

@@ -74,7 +74,7 @@ impl SqliteStore {
 }
 
 async fn room(
-    transaction: &mut Tx<'_>,
+    transaction: &mut Tx,
     account: AccountId,
     limits: OrderLimits,
     now: Timestamp,
@@ -90,7 +90,7 @@ async fn room(
 }
 
 async fn take(
-    transaction: &mut Tx<'_>,
+    transaction: &mut Tx,
     who: &Claimant,
     account: AccountId,
     room: &Room,

@@ -17,10 +17,14 @@ const TAKE: &str = "
     ON CONFLICT DO NOTHING
     RETURNING resource, name, orchestration_id, domain_id, created_at, released_at";
 
-/// The live one, else the latest that was given back.
+/// The live one, else the latest that was given back; each has an index of its own.
 const ON: &str = "
     SELECT resource, name, orchestration_id, domain_id, created_at, released_at FROM claim
-    WHERE resource = $1 ORDER BY released_at DESC NULLS FIRST LIMIT 1";
+    WHERE resource = $1 AND released_at IS NULL
+    UNION ALL
+    SELECT * FROM (SELECT resource, name, orchestration_id, domain_id, created_at, released_at FROM claim
+        WHERE resource = $1 AND released_at IS NOT NULL ORDER BY released_at DESC LIMIT 1) latest
+    LIMIT 1";
 
 const RELEASE: &str = "
     UPDATE claim SET released_at = $3

@@ -77,12 +77,7 @@ impl SqliteStore {
     }
 
     /// The open order goes on with what the step produced, or ends.
-    async fn journal(
-        &self,
-        transaction: &mut Tx<'_>,
-        before: &Claimed,
-        commit: &Commit,
-    ) -> Result<()> {
+    async fn journal(&self, transaction: &mut Tx, before: &Claimed, commit: &Commit) -> Result<()> {
         if commit.order_ends(before) {
             return end_order(transaction, before.domain.id.0).await;
         }
@@ -103,7 +98,7 @@ impl SqliteStore {
 
     async fn seal_order_key(
         &self,
-        transaction: &mut Tx<'_>,
+        transaction: &mut Tx,
         order: OrderId,
         key: &Secret,
     ) -> Result<()> {
@@ -147,7 +142,7 @@ fn moved(before: &Claimed, commit: &Commit, certificate: Option<Uuid>) -> Statem
         .bind(time(now()))
 }
 
-async fn tell_history(transaction: &mut Tx<'_>, before: &Claimed, commit: &Commit) -> Result<()> {
+async fn tell_history(transaction: &mut Tx, before: &Claimed, commit: &Commit) -> Result<()> {
     for hop in &commit.transition.hops {
         let line = event::Line {
             from: Some(hop.from),
@@ -176,7 +171,7 @@ fn answer(before: &Claimed, order: OrderId, challenge: &NewChallenge) -> Stateme
 
 /// Ends the open order of a domain: its challenges and its key go with it, and its share of the budget comes back if the CA never
 /// made it.
-pub(super) async fn end_order(transaction: &mut Tx<'_>, domain: Uuid) -> Result<()> {
+pub(super) async fn end_order(transaction: &mut Tx, domain: Uuid) -> Result<()> {
     let Some(row) = transaction.row(sql(END).bind(domain).bind(time(now()))).await? else {
         return Ok(());
     };
@@ -191,7 +186,7 @@ pub(super) async fn end_order(transaction: &mut Tx<'_>, domain: Uuid) -> Result<
 }
 
 /// What the domain has now is what its group should serve.
-async fn deploy_newest(transaction: &mut Tx<'_>, after: &Claimed) -> Result<()> {
+async fn deploy_newest(transaction: &mut Tx, after: &Claimed) -> Result<()> {
     let domain = &after.domain;
     let newest = "SELECT certificate_id AS id FROM domain WHERE id = $1";
     let newest = transaction.one(sql(newest).bind(domain.id.0)).await?.maybe_id("id")?;

@@ -67,11 +67,9 @@ const COUNTS: &str = "
     SELECT state, sum(n) AS n FROM (
         SELECT state, count AS n FROM state_count
         UNION ALL
-        SELECT e.to_state, 1 FROM event_log l JOIN event e ON (e.xid, e.id) > (l.folded_xid, l.folded_id)
-            WHERE e.kind = 'transition'
+        SELECT to_state, 1 FROM event WHERE id > (SELECT folded_id FROM event_log) AND kind = 'transition'
         UNION ALL
-        SELECT e.from_state, -1 FROM event_log l JOIN event e ON (e.xid, e.id) > (l.folded_xid, l.folded_id)
-            WHERE e.kind = 'transition'
+        SELECT from_state, -1 FROM event WHERE id > (SELECT folded_id FROM event_log) AND kind = 'transition'
     ) WHERE state IS NOT NULL GROUP BY state HAVING sum(n) > 0";
 
 const PLACE: &str = "

@@ -150,7 +150,7 @@ impl SqliteStore {
     }
 }
 
-async fn hear(transaction: &mut Tx<'_>, edge: EdgeId, report: &EdgeReport) -> Result<()> {
+async fn hear(transaction: &mut Tx, edge: EdgeId, report: &EdgeReport) -> Result<()> {
     let statement = sql(HEARD)
         .bind(edge.0)
         .bind(time(now()))
@@ -162,7 +162,7 @@ async fn hear(transaction: &mut Tx<'_>, edge: EdgeId, report: &EdgeReport) -> Re
     Ok(())
 }
 
-async fn see(transaction: &mut Tx<'_>, edge: EdgeId, seen: &Observation) -> Result<u64> {
+async fn see(transaction: &mut Tx, edge: EdgeId, seen: &Observation) -> Result<u64> {
     let statement = sql(SEEN)
         .bind(seen.domain.0)
         .bind(edge.0)
@@ -174,19 +174,19 @@ async fn see(transaction: &mut Tx<'_>, edge: EdgeId, seen: &Observation) -> Resu
     nudge(transaction, seen.domain.0, seen.sha256.as_deref()).await
 }
 
-async fn nudge(transaction: &mut Tx<'_>, domain: Uuid, sha256: Option<&str>) -> Result<u64> {
+async fn nudge(transaction: &mut Tx, domain: Uuid, sha256: Option<&str>) -> Result<u64> {
     let statement = sql(NUDGE).bind(domain).bind(time(now())).bind(sha256);
     Ok(transaction.execute(statement).await?.rows_affected())
 }
 
 /// A number for what is deployed next.
-pub(super) async fn next_revision(transaction: &mut Tx<'_>) -> Result<i64> {
+pub(super) async fn next_revision(transaction: &mut Tx) -> Result<i64> {
     transaction.one(sql(NEXT)).await?.number("number")
 }
 
 /// Makes a certificate, or nothing, what the domain's group should serve for its name.
 pub(super) async fn deploy(
-    transaction: &mut Tx<'_>,
+    transaction: &mut Tx,
     domain: &Domain,
     certificate: Option<Uuid>,
     number: i64,

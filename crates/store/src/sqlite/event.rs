@@ -16,9 +16,13 @@ use crate::{
 
 const HISTORY: &str = "
     SELECT * FROM event WHERE domain_id = $1 AND id > $2 ORDER BY id LIMIT $3";
+/// Within the file ids alone are the order. A cursor of an earlier life may lie beyond where that life was cut off: then the new one's
+/// first event is next.
 const AFTER: &str = "
-    SELECT * FROM event WHERE (xid, id) > ($1, $2) ORDER BY xid, id LIMIT $3";
-const LATEST: &str = "SELECT xid, id FROM event ORDER BY xid DESC, id DESC LIMIT 1";
+    SELECT * FROM event
+    WHERE id > min($2, coalesce((SELECT id FROM event WHERE xid > $1 ORDER BY xid, id LIMIT 1) - 1, $2))
+    ORDER BY id LIMIT $3";
+const LATEST: &str = "SELECT xid, id FROM event ORDER BY id DESC LIMIT 1";
 const TELL: &str = "
     INSERT INTO event (xid, at, instance, actor, kind, domain_id, subject, from_state, to_state, duration_ms, attempt, error_code, detail)
     SELECT epoch, $1, $2, $3, 'transition', $4, $5, $6, $7, $8, $9, $10, $11 FROM event_log";
@@ -65,7 +69,7 @@ fn notice(actor: &Actor, kind: &str, subject: &str, detail: &str) -> Statement<S
 
 /// Appends a notice within a transaction.
 pub(super) async fn note(
-    transaction: &mut Tx<'_>,
+    transaction: &mut Tx,
     actor: &Actor,
     kind: &str,
     subject: &str,
@@ -93,7 +97,7 @@ impl<'a> Line<'a> {
 }
 
 /// Appends a line within a transaction.
-pub(super) async fn tell(transaction: &mut Tx<'_>, actor: &Actor, line: &Line<'_>) -> Result<()> {
+pub(super) async fn tell(transaction: &mut Tx, actor: &Actor, line: &Line<'_>) -> Result<()> {
     let statement = sql(TELL)
         .bind(time(now()))
         .bind(&*actor.instance)

@@ -3,12 +3,12 @@
 use async_trait::async_trait;
 use sqlx::{Sqlite, sqlite::SqliteRow};
 
-use super::{SqliteStore, Tx, now, sql, time};
+use super::{SqliteStore, Tx, now, sql, time, writer::Writer};
 use crate::{
     Error, Keys, MasterKey, Result, Rotation, Secret,
     key::random,
     keyring::{WrappedKey, make, rewrap},
-    pool::{Pool, Statement},
+    pool::Statement,
     row::Fields as _,
     seal::Place,
 };
@@ -90,7 +90,7 @@ impl Keys for SqliteStore {
     }
 }
 
-async fn name_master_key(transaction: &mut Tx<'_>, master: &MasterKey) -> Result<()> {
+async fn name_master_key(transaction: &mut Tx, master: &MasterKey) -> Result<()> {
     transaction.execute(sql(SET).bind(MASTER_ID).bind(master.id())).await?;
     transaction.execute(sql(SET).bind(MASTER_CHECK).bind(master.check_value())).await?;
     Ok(())
@@ -110,9 +110,9 @@ fn wrapped(row: &SqliteRow) -> Result<WrappedKey> {
 }
 
 /// The id of the master key that the file was sealed under, if it ever was.
-pub(super) async fn master_key_id(pool: &Pool<Sqlite>) -> Result<Option<String>> {
-    let row = pool.row("read the master key's id", sql(SETTING).bind(MASTER_ID)).await?;
-    row.map(|row| row.text("value")).transpose()
+pub(super) async fn master_key_id(writer: &Writer) -> Result<Option<String>> {
+    let rows = writer.rows("read the master key's id", sql(SETTING).bind(MASTER_ID)).await?;
+    rows.first().map(|row| row.text("value")).transpose()
 }
 
 impl SqliteStore {
@@ -137,7 +137,7 @@ impl SqliteStore {
 
     async fn check_master_key(&self, master: &MasterKey, expected: String) -> Result<()> {
         let check = sql(SETTING).bind(MASTER_CHECK);
-        let check = self.writer.one("check the master key", check).await?.text("value")?;
+        let check = self.readers.one("check the master key", check).await?.text("value")?;
         let given = master.id();
         if expected == given && check == master.check_value() {
             return Ok(());

@@ -19,32 +19,31 @@ const PING: &str = "SELECT count(*) FROM setting";
 const SCHEMA: &str = "SELECT coalesce(max(version), 0) AS version FROM holdfast_migration";
 
 const TAIL: &str = "
-    SELECT e.xid, e.id FROM event_log l JOIN event e ON (e.xid, e.id) > (l.folded_xid, l.folded_id)
-    ORDER BY e.xid, e.id LIMIT 10000";
+    SELECT count(*) AS n, max(id) AS last FROM (
+        SELECT id FROM event WHERE id > (SELECT folded_id FROM event_log) ORDER BY id LIMIT 10000)";
 const FOLD: &str = "
     INSERT INTO state_count (state, count)
     SELECT state, sum(n) FROM (
-        SELECT e.to_state AS state, 1 AS n FROM event_log l
-            JOIN event e ON (e.xid, e.id) > (l.folded_xid, l.folded_id) AND (e.xid, e.id) <= ($1, $2) WHERE e.kind = 'transition'
+        SELECT to_state AS state, 1 AS n FROM event
+            WHERE id > (SELECT folded_id FROM event_log) AND id <= $1 AND kind = 'transition'
         UNION ALL
-        SELECT e.from_state, -1 FROM event_log l
-            JOIN event e ON (e.xid, e.id) > (l.folded_xid, l.folded_id) AND (e.xid, e.id) <= ($1, $2) WHERE e.kind = 'transition'
+        SELECT from_state, -1 FROM event
+            WHERE id > (SELECT folded_id FROM event_log) AND id <= $1 AND kind = 'transition'
     ) WHERE state IS NOT NULL GROUP BY state
     ON CONFLICT (state) DO UPDATE SET count = count + excluded.count";
-const FOLDED: &str = "UPDATE event_log SET folded_xid = $1, folded_id = $2";
+const FOLDED: &str = "UPDATE event_log SET folded_id = $1";
 
 const SWEEP: &str = "DELETE FROM challenge WHERE created_at < $1";
 
 /// Only what the counts have taken in may go.
 const PRUNE_NOTICES: &str = "
     DELETE FROM event WHERE id IN (
-        SELECT e.id FROM event e, event_log l WHERE e.domain_id IS NULL AND e.at < $1
-            AND (e.xid, e.id) <= (l.folded_xid, l.folded_id)
-        ORDER BY e.at LIMIT $2)";
+        SELECT id FROM event WHERE domain_id IS NULL AND at < $1 AND id <= (SELECT folded_id FROM event_log)
+        ORDER BY at LIMIT $2)";
 const REMOVED: &str = "
     SELECT id FROM domain WHERE removed_at IS NOT NULL AND NOT pruned AND removed_at < $1 ORDER BY removed_at LIMIT $2";
 const PRUNE_HISTORY: &str = "
-    DELETE FROM event WHERE domain_id = $1 AND (xid, id) <= (SELECT folded_xid, folded_id FROM event_log)";
+    DELETE FROM event WHERE domain_id = $1 AND id <= (SELECT folded_id FROM event_log)";
 const PRUNED: &str = "
     UPDATE domain SET pruned = 1 WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM event WHERE domain_id = $1)";
 const PRUNE_ORDERS: &str = "
@@ -69,16 +68,15 @@ impl Maintenance for SqliteStore {
 
     async fn fold_counts(&self) -> Result<u64> {
         let mut transaction = self.writer.begin("fold counts").await?;
-        let tail = transaction.rows(sql(TAIL)).await?;
-        let Some(last) = tail.last() else {
+        let tail = transaction.one(sql(TAIL)).await?;
+        let Some(last) = tail.maybe_number("last")? else {
             transaction.abandon().await?;
             return Ok(0);
         };
-        let (xid, id) = (last.number("xid")?, last.number("id")?);
-        transaction.execute(sql(FOLD).bind(xid).bind(id)).await?;
-        transaction.execute(sql(FOLDED).bind(xid).bind(id)).await?;
+        transaction.execute(sql(FOLD).bind(last)).await?;
+        transaction.execute(sql(FOLDED).bind(last)).await?;
         transaction.commit().await?;
-        Ok(u64::try_from(tail.len()).unwrap_or(u64::MAX))
+        Ok(u64::try_from(tail.number("n")?).unwrap_or(0))
     }
 
     async fn sweep_challenges(&self) -> Result<u64> {

@@ -56,7 +56,7 @@ impl SqliteStore {
 }
 
 async fn change(
-    transaction: &mut Tx<'_>,
+    transaction: &mut Tx,
     id: DomainId,
     expected: Option<i64>,
     patch: &DomainPatch,
@@ -79,7 +79,7 @@ async fn change(
     domain(&transaction.one(sql(BY_ID).bind(id.0)).await?)
 }
 
-async fn take_resource(transaction: &mut Tx<'_>, after: &Domain) -> Result<()> {
+async fn take_resource(transaction: &mut Tx, after: &Domain) -> Result<()> {
     let resource = after.resource.as_str();
     if let Some(row) = transaction.row(sql(HOLDER).bind(resource)).await? {
         let holder = Holder { resource: row.text("resource")?, since: row.at("created_at")? };
@@ -89,7 +89,7 @@ async fn take_resource(transaction: &mut Tx<'_>, after: &Domain) -> Result<()> {
     Ok(())
 }
 
-async fn write(transaction: &mut Tx<'_>, before: &Domain, after: &Domain) -> Result<()> {
+async fn write(transaction: &mut Tx, before: &Domain, after: &Domain) -> Result<()> {
     let statement = sql(PATCH)
         .bind(after.id.0)
         .bind(after.tenant.as_deref())
@@ -103,7 +103,7 @@ async fn write(transaction: &mut Tx<'_>, before: &Domain, after: &Domain) -> Res
 }
 
 /// The old group stops serving it, the new one begins; what waits to be seen is looked at anew.
-async fn regroup(transaction: &mut Tx<'_>, before: &Domain, after: &Domain) -> Result<()> {
+async fn regroup(transaction: &mut Tx, before: &Domain, after: &Domain) -> Result<()> {
     let served = sql(SERVED).bind(after.id.0).bind(before.edge_group.as_str());
     if let Some(row) = transaction.row(served).await? {
         let (certificate, number) = (row.id("certificate_id")?, next_revision(transaction).await?);

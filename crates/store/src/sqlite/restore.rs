@@ -3,8 +3,8 @@
 use super::{SqliteStore, now, sql, time};
 use crate::{Restored, Result, Topic, row::Fields as _};
 
-const NEXT_LOG: &str =
-    "UPDATE event_log SET epoch = epoch + 1, folded_xid = epoch + 1, folded_id = 0";
+const NEXT_LOG: &str = "
+    UPDATE event_log SET epoch = epoch + 1, folded_id = coalesce((SELECT max(id) FROM event), 0)";
 const FORGET_COUNTS: &str = "DELETE FROM state_count";
 const COUNT: &str = "
     INSERT INTO state_count (state, count) SELECT state, count(*) FROM domain WHERE removed_at IS NULL GROUP BY state";

@@ -190,7 +190,7 @@ impl SqliteStore {
 
 /// Reads what was just claimed, by the ids that the claim gave.
 pub(super) async fn read_claimed(
-    transaction: &mut Tx<'_>,
+    transaction: &mut Tx,
     taken: &[SqliteRow],
 ) -> Result<Vec<Claimed>> {
     let ids = taken.iter().map(|row| row.id("id")).collect::<Result<Vec<_>>>()?;

@@ -174,3 +174,43 @@ async fn what_was_answered_survives_a_killed_process() {
         assert!(store.domain_named(&name).await.unwrap().is_some());
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writers_that_give_up_spoil_nobody() {
+    let file = File::new();
+    let store = file.open().await;
+    let kept = at_once(40, |n| {
+        let store = store.clone();
+        async move {
+            let mut kept = Vec::new();
+            for m in 0..10_u64 {
+                let new = fresh(&format!("n{n}-{m}.example.com"));
+                if n % 2 == 0 {
+                    // Gives up somewhere in the middle, or just too late.
+                    let give_up = std::time::Duration::from_micros(m * 300);
+                    tokio::time::timeout(give_up, store.add_many(std::slice::from_ref(&new)))
+                        .await
+                        .ok();
+                } else {
+                    kept.push(store.add(&new).await.unwrap().domain);
+                }
+                // Refused in the middle of everybody's transaction.
+                assert!(store.add(&fresh("n1-0.example.com")).await.is_err() || n != 1);
+            }
+            kept
+        }
+    })
+    .await;
+    for domain in kept.into_iter().flatten() {
+        assert_eq!(store.domain(domain.id).await.unwrap().as_ref(), Some(&domain));
+    }
+    let real: u64 = store.counts().await.unwrap().iter().map(|(_, count)| count).sum();
+    let page = holdfast_store::Page { limit: 1_000, after: None };
+    let listed = store.domains(&Default::default(), &page).await.unwrap().items;
+    assert_eq!(u64::try_from(listed.len()).unwrap(), real);
+    drop(store);
+    // What was answered is on the disk.
+    let store = file.open().await;
+    let again = store.domains(&Default::default(), &page).await.unwrap().items;
+    assert_eq!(again.len(), listed.len());
+}
