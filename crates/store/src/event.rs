@@ -20,7 +20,8 @@ pub struct Actor {
 /// A place in the log: everything up to it was seen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EventCursor {
-    /// PostgreSQL's transaction, zero on SQLite.
+    /// PostgreSQL's transaction, zero on SQLite; above that, how often the database was restored: what comes after a restore lies behind
+    /// every cursor of the life before.
     pub xid: i64,
     /// The row.
     pub id: i64,

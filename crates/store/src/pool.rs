@@ -25,7 +25,7 @@ type Options<DB> = <<DB as Database>::Connection as Connection>::Options;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Longer than this nobody waits for a statement. The database ends it earlier; this is for one that is out of reach, and of
 /// which the kernel would keep hoping to hear for a quarter of an hour.
-const STATEMENT: Duration = Duration::from_secs(30);
+const STATEMENT: Duration = Duration::from_secs(17);
 
 /// Up to so many connections to one database.
 pub(crate) struct Pool<DB: Database> {

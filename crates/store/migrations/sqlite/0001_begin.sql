@@ -85,6 +85,7 @@ CREATE TABLE domain (
     unseen           INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX domain_due ON domain (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX domain_due_order ON domain (due_at) WHERE order_id IS NOT NULL AND due_at IS NOT NULL;
 CREATE INDEX domain_queue ON domain ((certificate_id IS NULL), queued_at, id)
     WHERE queued_at IS NOT NULL AND order_id IS NULL AND removing_since IS NULL;
 CREATE UNIQUE INDEX domain_live_name ON domain (name) WHERE removed_at IS NULL;

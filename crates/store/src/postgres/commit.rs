@@ -23,7 +23,7 @@ macro_rules! moved {
                 order_id = CASE WHEN $14 THEN NULL ELSE order_id END, certificate_id = coalesce($15, certificate_id),
                 due_at = CASE WHEN $16 THEN claimed_until
                     WHEN removing_since IS NOT NULL OR (wanted IS NOT NULL AND NOT ($13 AND wanted_seen))
-                         OR (nudged AND state = $4) THEN clock_timestamp()
+                         OR (nudged AND (state = $4 OR $4 = 'CertificateDeploymentFailed')) THEN clock_timestamp()
                     ELSE $7 END,
                 claimed_by = CASE WHEN $16 THEN claimed_by END, incarnation = CASE WHEN $16 THEN incarnation END,
                 claimed_until = CASE WHEN $16 THEN claimed_until END,

@@ -58,13 +58,12 @@ const WANT: &str = concat!(
 );
 
 const REMOVE: &str = concat!(
-    "WITH asked AS (UPDATE domain SET removing_since = clock_timestamp(), revoke = $2, ",
+    "WITH asked AS (UPDATE domain SET removing_since = coalesce(removing_since, clock_timestamp()), revoke = revoke OR $2, ",
     due_unless_claimed!(),
-    " WHERE id = $1 AND removed_at IS NULL AND removing_since IS NULL RETURNING name),
+    " WHERE id = $1 AND removed_at IS NULL RETURNING name),
     told AS (INSERT INTO event (at, instance, actor, kind, subject)
-        SELECT clock_timestamp(), $3, $4, 'domain-removing', name FROM asked),
-    again AS (UPDATE domain SET revoke = true
-        WHERE id = $1 AND $2 AND removed_at IS NULL AND removing_since IS NOT NULL)
+        SELECT clock_timestamp(), $3, $4, 'domain-removing', name FROM asked
+        WHERE NOT EXISTS (SELECT FROM domain WHERE id = $1 AND removing_since IS NOT NULL))
     SELECT id FROM domain WHERE id = $1"
 );
 

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use sqlx::Postgres;
+use uuid::Uuid;
 
 use super::{PostgresStore, TRIES, has_code, sql};
 use crate::{
@@ -10,7 +11,7 @@ use crate::{
     keyring::{WrappedKey, make, rewrap},
     pool::{Pool, Statement, Transaction},
     row::Fields as _,
-    seal::Place,
+    seal::{Place, Sealed},
 };
 
 const MASTER_ID: &str = "master_key_id";
@@ -29,8 +30,11 @@ const REWRAP: &str = "UPDATE sealing_key SET wrapped = $2, master_key = $3 WHERE
 
 const OLDER: &str = "
     SELECT owner, id, value FROM sealed WHERE sealing_key < $1 ORDER BY sealing_key LIMIT $2";
+/// Each by compare-and-swap: what was written anew meanwhile is newer than what we have.
 const RESEAL: &str = "
-    UPDATE sealed SET sealing_key = $4, value = $5 WHERE owner = $1 AND id = $2 AND value = $3";
+    UPDATE sealed s SET sealing_key = $1, value = a.new
+    FROM unnest($2::text[], $3::uuid[], $4::bytea[], $5::bytea[]) AS a (owner, id, old, new)
+    WHERE s.owner = a.owner AND s.id = a.id AND s.value = a.old";
 const DROP_UNUSED: &str = "
     DELETE FROM sealing_key k WHERE k.id < $1 AND NOT EXISTS (SELECT 1 FROM sealed s WHERE s.sealing_key = k.id)";
 const ANY_OLDER: &str = "SELECT EXISTS (SELECT 1 FROM sealed WHERE sealing_key < $1) AS older";
@@ -57,13 +61,15 @@ impl Keys for PostgresStore {
         let newest = self.keyring.newest_id()?;
         let older = sql(OLDER).bind(newest).bind(i64::from(limit));
         let rows = self.pool.rows("find what is sealed under older keys", older).await?;
-        let mut resealed = 0;
+        let mut batch = Batch::default();
         for row in rows {
             let (owner, id, value) = (row.text("owner")?, row.id("id")?, row.bytes("value")?);
             // What a newer release seals it will seal anew itself.
             let Some(place) = Place::read(&owner, id) else { continue };
-            resealed += self.reseal_one(place, &value).await?;
+            let secret = self.unseal(place, &value).await?;
+            batch.push(place, value, self.keyring.seal(place, &secret)?);
         }
+        let resealed = self.write_anew(newest, batch).await?;
         let complete = self.drop_unused(newest).await?;
         Ok(Rotation { resealed, complete })
     }
@@ -87,6 +93,24 @@ impl Keys for PostgresStore {
     async fn cluster_secret(&self) -> Result<Secret> {
         let made = self.cluster_secret.get_or_try_init(|| self.make_cluster_secret());
         made.await.cloned()
+    }
+}
+
+/// Values to be written anew.
+#[derive(Default)]
+struct Batch {
+    owners: Vec<&'static str>,
+    ids: Vec<Uuid>,
+    old: Vec<Vec<u8>>,
+    new: Vec<Vec<u8>>,
+}
+
+impl Batch {
+    fn push(&mut self, place: Place, old: Vec<u8>, new: Sealed) {
+        self.owners.push(place.owner);
+        self.ids.push(place.id);
+        self.old.push(old);
+        self.new.push(new.value);
     }
 }
 
@@ -175,16 +199,18 @@ impl PostgresStore {
         self.load_keys().await
     }
 
-    async fn reseal_one(&self, place: Place, value: &[u8]) -> Result<u64> {
-        let secret = self.unseal(place, value).await?;
-        let sealed = self.keyring.seal(place, &secret)?;
+    async fn write_anew(&self, newest: i64, batch: Batch) -> Result<u64> {
         let statement = sql(RESEAL)
-            .bind(place.owner)
-            .bind(place.id)
-            .bind(value)
-            .bind(sealed.key)
-            .bind(sealed.value);
-        Ok(self.pool.execute("seal anew", statement).await?.rows_affected())
+            .bind(newest)
+            .bind(batch.owners)
+            .bind(batch.ids)
+            .bind(batch.old)
+            .bind(batch.new);
+        match self.pool.execute("seal anew", statement).await {
+            // Two replicas at the same rows: the other one does them.
+            Err(error) if has_code(&error, &["40P01"]) => Ok(0),
+            done => Ok(done?.rows_affected()),
+        }
     }
 
     /// Drops keys that nothing needs; says whether nothing is left under an older one.

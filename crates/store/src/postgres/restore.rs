@@ -2,8 +2,8 @@
 
 use sqlx::{AssertSqlSafe, Postgres};
 
-use super::{PostgresStore, sql};
-use crate::{Restored, Result, Topic, pool::Transaction, row::Fields as _};
+use super::{PostgresStore, sql, wake};
+use crate::{Restored, Result, pool::Transaction, row::Fields as _};
 
 /// Does the log hold transactions that this server has not made yet?
 const AHEAD: &str = "
@@ -62,8 +62,9 @@ impl PostgresStore {
         let deployments = transaction.one(sql(DEPLOY_ANEW)).await?.count("n")?;
         transaction.execute(sql(FORGET_SEEN)).await?;
         transaction.execute(sql(DEPLOYING)).await?;
+        // With the commit, not after it: who runs this is gone before it could tell anybody.
+        transaction.execute(wake::tell_all()).await?;
         transaction.commit().await?;
-        self.herald.tell(&[Topic::Work, Topic::Deployments, Topic::Events]);
         Ok(Restored { epoch, orders, deployments: u64::from(deployments) })
     }
 }

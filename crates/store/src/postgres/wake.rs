@@ -10,7 +10,7 @@ use std::{
 };
 
 use sqlx::{
-    ConnectOptions as _, Executor as _, PgConnection,
+    ConnectOptions as _, Executor as _, PgConnection, Postgres,
     postgres::{PgConnectOptions, PgListener, PgPoolOptions},
 };
 use tokio::{
@@ -21,7 +21,7 @@ use tokio::{
 use uuid::Uuid;
 
 use super::PostgresStore;
-use crate::{Topic, Wake, bell::Bell};
+use crate::{Topic, Wake, bell::Bell, pool::Statement};
 
 const CHANNEL: &str = "holdfast";
 /// Between two notifications of one replica.
@@ -84,6 +84,16 @@ impl Wake for PostgresStore {
     }
 }
 
+/// Wakes everybody, this process too, when the transaction it is part of commits.
+pub(super) fn tell_all() -> Statement<Postgres> {
+    let letters: String = TOPICS.iter().map(|(_, _, letter)| *letter).collect();
+    notify("everybody", &letters)
+}
+
+fn notify(name: &str, letters: &str) -> Statement<Postgres> {
+    sqlx::query("SELECT pg_notify($1, $2)").bind(CHANNEL).bind(format!("{name} {letters}"))
+}
+
 /// Sends what is untold, on a connection of its own so that it never waits behind requests.
 async fn tell_for_ever(inner: Arc<Inner>, options: PgConnectOptions) {
     let mut connection: Option<PgConnection> = None;
@@ -126,9 +136,9 @@ async fn tell(
         Some(connection) => connection,
         None => connection.insert(options.connect().await?),
     };
-    let notify =
-        sqlx::query("SELECT pg_notify($1, $2)").bind(CHANNEL).bind(format!("{name} {letters}"));
-    timeout(SILENCE, connection.execute(notify)).await.map_err(|_| sqlx::Error::PoolTimedOut)??;
+    timeout(SILENCE, connection.execute(notify(name, &letters)))
+        .await
+        .map_err(|_| sqlx::Error::PoolTimedOut)??;
     Ok(())
 }
 

@@ -38,11 +38,16 @@ macro_rules! take_claim {
 }
 pub(super) use take_claim;
 
+// Those with an open order first: they are few, the CA's patience is short, and they must not starve behind a crowd that waits for DNS.
 // A volatile function is no bound for an index; the statement's own start is.
 const CLAIM: &str = concat!(
-    "WITH due AS (
-        SELECT id, due_at FROM domain WHERE due_at <= statement_timestamp() AND state = ANY ($5)
+    "WITH open AS (
+        SELECT id, due_at FROM domain WHERE due_at <= statement_timestamp() AND order_id IS NOT NULL AND state = ANY ($5)
         ORDER BY due_at LIMIT $4 FOR UPDATE SKIP LOCKED),
+    rest AS (
+        SELECT id, due_at FROM domain WHERE due_at <= statement_timestamp() AND order_id IS NULL AND state = ANY ($5)
+        ORDER BY due_at LIMIT $4 - (SELECT count(*) FROM open) FOR UPDATE SKIP LOCKED),
+    due AS (SELECT * FROM open UNION ALL SELECT * FROM rest),
     claimed AS (UPDATE domain d SET ",
     take_claim!(),
     " FROM due WHERE d.id = due.id RETURNING d.*, due.due_at AS was_due)

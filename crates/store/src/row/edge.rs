@@ -95,7 +95,8 @@ fn add(
     let looked_since = view.seen_at.is_some_and(|seen| deployed_at.is_some_and(|at| seen > at));
     let as_desired = match desired {
         Some(_) => view.sha256.as_deref() == desired,
-        None => view.sha256.is_none() && (view.reached || looked_since),
+        // A look that failed is not one that saw nothing.
+        None => view.sha256.is_none() && view.error.is_none() && (view.reached || looked_since),
     };
     match view.error {
         // Nothing was deployed: nobody can be behind.

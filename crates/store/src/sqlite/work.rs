@@ -48,7 +48,13 @@ const LOOK: &str = "
 const CLAIM: &str = concat!(
     "UPDATE domain SET ",
     take_claim!(),
-    " WHERE id IN (SELECT id FROM domain WHERE due_at <= $5 AND state IN (SELECT value FROM json_each($6)) ORDER BY due_at LIMIT $4) RETURNING id"
+    " WHERE id IN (
+        SELECT id FROM (SELECT id FROM domain WHERE due_at <= $5 AND order_id IS NOT NULL AND state IN (SELECT value FROM json_each($6))
+                        ORDER BY due_at LIMIT $4)
+        UNION ALL
+        SELECT id FROM (SELECT id FROM domain WHERE due_at <= $5 AND order_id IS NULL AND state IN (SELECT value FROM json_each($6))
+                        ORDER BY due_at LIMIT $4)
+        LIMIT $4) RETURNING id"
 );
 const THESE: &str =
     select_domain!("d.id IN (SELECT unhex(value) FROM json_each($1)) ORDER BY d.created_at, d.id");

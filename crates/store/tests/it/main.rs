@@ -26,6 +26,7 @@ mod order;
 mod postgres;
 mod queue;
 mod removal;
+mod replica;
 mod sqlite;
 mod token;
 mod wake;
