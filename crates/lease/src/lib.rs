@@ -1,4 +1,4 @@
-//! Leases with fencing terms, and leader election, over PostgreSQL, Redis, SQLite or memory.
+#![doc = include_str!("../README.md")]
 
 pub mod clock;
 #[cfg(feature = "conformance")]
@@ -8,6 +8,8 @@ pub mod error;
 pub mod event;
 pub mod fence;
 pub mod identity;
+#[cfg(test)]
+mod model;
 pub mod options;
 pub mod protocol;
 pub mod request;

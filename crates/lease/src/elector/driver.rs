@@ -214,7 +214,7 @@ impl Driver {
                 None
             }
             Action::Tell(event) => {
-                self.tell(event);
+                self.tell(&event);
                 None
             }
             Action::Cancel { name, term, by } => match self.works.get(&name) {
@@ -228,14 +228,14 @@ impl Driver {
         }
     }
 
-    fn tell(&self, event: Event) {
+    fn tell(&self, event: &Event) {
         let (lease, term) = (&event.name, event.term);
         match &event.happening {
             Happening::Elected => info!(%lease, %term, holder = %self.state.holder, "elected"),
             Happening::Lost(loss) => error!(%lease, %term, %loss, "lost"),
             Happening::RenewedLate { by } => warn!(%lease, %term, ?by, "renewed late"),
             Happening::SteppedDown { successor } => {
-                info!(%lease, %term, ?successor, "stepped down")
+                info!(%lease, %term, ?successor, "stepped down");
             }
         }
         if let Some(local) = self.leases.get(&event.name)

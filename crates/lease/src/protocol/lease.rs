@@ -13,8 +13,8 @@ pub struct Wish {
     pub priority: Priority,
     /// Take it back from a holder of lower priority.
     pub failback: Option<Failback>,
-    /// Take it as soon as the holder's beacon is gone, and keep one oneself. Gives up that at most one process believes:
-    /// only for leases all of whose effects are guarded writes.
+    /// Take it as soon as the holder's beacon is gone, and keep one oneself, where the store offers beacons; none of those in this
+    /// crate does. It gives up that at most one process believes: only for leases all of whose effects are guarded writes.
     pub beacon: bool,
 }
 

@@ -66,12 +66,6 @@ pub trait Store: Send + 'static {
     /// Forgets changes of owner older than this, a bounded number at a time: how many.
     async fn prune(&mut self, older_than: Duration) -> Result<u64, StoreError>;
 
-    /// Keeps beacons for these leases on the session of this store, and drops all others. Stores that have none do nothing.
-    async fn beacons(&mut self, names: &[Name]) -> Result<(), StoreError> {
-        let _ = names;
-        Ok(())
-    }
-
     /// Closes the connection; the next call opens another.
     fn disconnect(&mut self);
 

@@ -1,7 +1,7 @@
 //! Fencing at its three depths, on real servers.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use holdfast_lease::fence::postgres::{guard, guard_registered};
 use holdfast_lease::fence::{Registered, tokio_postgres as guard_by_tokio};
@@ -98,7 +98,7 @@ async fn sixteen_overlapping_guards_of_a_lost_holder_do_not_hold_up_the_takeover
         }));
     }
     tokio::time::sleep(ttl).await;
-    let begun = Instant::now();
+    let begun = tokio::time::Instant::now();
     let (newer, _) = acquire(&mut store, &request(&name, Incarnation::random(), LIMIT)).await;
     let took = begun.elapsed();
     assert!(took < ttl / 3 + Duration::from_millis(300), "the takeover took {took:?}");

@@ -10,3 +10,4 @@
 mod conformance;
 mod elector;
 mod fence;
+mod process;

@@ -32,15 +32,13 @@ WITH made AS (
             WHEN incarnation = $3 AND term > $6 THEN reason
             WHEN incarnation = $3 THEN 'reacquired'
             WHEN expires_at < clock_timestamp() THEN 'expired'
-            WHEN $7 AND term = $9 AND beat = $10 THEN 'unchanged'
-            ELSE 'beacon-gone'
+            ELSE 'unchanged'
         END
     WHERE name = $1 AND clock_timestamp() <= to_timestamp($12 / 1e6) AND (
         incarnation = $3
         OR (incarnation IS NULL AND (successor IS NULL OR successor = $2))
         OR expires_at < clock_timestamp()
         OR ($7 AND term = $9 AND beat = $10 AND incarnation IS NOT DISTINCT FROM $8)
-        OR ($11 AND beacon AND incarnation IS NOT NULL AND BEACON_GONE)
     )
     RETURNING *
 ), granted AS (

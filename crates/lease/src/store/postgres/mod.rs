@@ -146,7 +146,8 @@ impl Store for PostgresStore {
             .bind(incarnation)
             .bind(term)
             .bind(beat)
-            .bind(request.beacon)
+            // This store keeps no beacons: a row that says otherwise would be taken from under its owner.
+            .bind(false)
             .bind(request.not_after.as_micros());
         let row = self.one(doing, query).await?;
         read_acquired(&row, request.not_after).map_err(|error| StoreError::new(doing, error))
@@ -263,7 +264,7 @@ fn read_looks(rows: &[PgRow], names: &[Name]) -> Result<At<Vec<Look>>, sqlx::Err
     let mut found = BTreeMap::new();
     for row in rows {
         if let Some((name, lease)) = statement::lease(row)? {
-            found.insert(name, (Some(lease), row.try_get("beacon_gone")?));
+            found.insert(name, (Some(lease), false));
         }
     }
     let answer = names.iter().map(|name| found.remove(name).unwrap_or((None, false)));

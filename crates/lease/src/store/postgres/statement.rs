@@ -14,14 +14,8 @@ use crate::row::{Owner, Row, StoreTime};
 const COLUMNS: &str = "name, holder, incarnation, term, beat, ttl_us, MICROS(expires_at) AS expires_at, \
     MICROS(since) AS since, priority, step_down, successor, beacon";
 
-/// Gone is a beacon only if the server has not been restarted since the owner's last sign of life: a restart ends all
-/// sessions. Contenders wait on the same key in share mode, which is no sign of life.
-const BEACON_GONE: &str = "(pg_postmaster_start_time() < renewed_at AND NOT EXISTS (SELECT FROM pg_locks AS held \
-    WHERE held.locktype = 'advisory' AND held.granted AND held.mode = 'ExclusiveLock' AND held.objsubid = 1 \
-    AND (held.classid::bigint << 32 | held.objid::bigint) = hashtextextended(lease.name || lease.incarnation::text, 0)))";
-
 fn expand(text: &str) -> SqlStr {
-    let text = text.replace("COLUMNS", COLUMNS).replace("BEACON_GONE", BEACON_GONE);
+    let text = text.replace("COLUMNS", COLUMNS);
     let mut sql = String::new();
     let mut rest = text.as_str();
     while let Some((before, after)) = rest.split_once("MICROS(") {
