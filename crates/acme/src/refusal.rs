@@ -49,6 +49,10 @@ impl Refusal {
             (_, "badPublicKey") if self.at == Point::ACME_FINALIZE => Class::Hopeless(note),
             (_, "accountDoesNotExist") => Class::AccountGone(note),
             _ if self.at == Point::ACME_NEW_ORDER && after.is_some() => Class::Wait { after, note },
+            // The order was read as valid a moment ago: a replica of the CA lags, and a new order would be a second certificate.
+            (404 | 410, _) | (_, "unauthorized") if self.at == Point::ACME_CERTIFICATE => {
+                Class::Trouble(note)
+            }
             (404 | 410, _) | (_, "orderNotReady") if self.is_about_an_order() => {
                 Class::OrderGone(note)
             }

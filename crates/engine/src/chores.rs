@@ -66,7 +66,7 @@ async fn move_some(shared: &Shared) -> Result<u64, Error> {
         return Ok(0);
     }
     let asked = shared.store.want_moved(&directory, room, &shared.config.actor()).await?;
-    if asked == 0 {
+    if asked == 0 && queued == 0 {
         shared.store.move_from(None).await?;
     }
     Ok(asked)

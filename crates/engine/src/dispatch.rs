@@ -5,17 +5,15 @@ use std::{sync::Arc, time::Duration};
 
 use holdfast_acme::Ca;
 use holdfast_dns::Resolver;
-use holdfast_model::Timestamp;
+use holdfast_model::{DomainId, Timestamp};
 use holdfast_store::{Claimed, Error, Secret, SharedStore, Topic};
 use tokio::{
-    sync::{Notify, Semaphore, watch},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore, watch},
     time::Instant,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{
-    EngineConfig, account::AccountDesk, chores, clock::StoreClock, drive::drive, hold::Holds,
-};
+use crate::{EngineConfig, account::WayToCa, chores, clock::StoreClock, drive::drive, hold::Holds};
 
 /// How long a forgotten wake-up can go unnoticed.
 const POLL: Duration = Duration::from_secs(5);
@@ -33,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) clock: StoreClock,
     pub(crate) secret: Secret,
     pub(crate) holds: Holds,
+    pub(crate) way: WayToCa,
     pub(crate) stopping: CancellationToken,
     /// A domain joined the queue for orders, or an order ended.
     pub(crate) queue_moved: Notify,
@@ -66,6 +65,7 @@ impl Engine {
             clock: StoreClock::new(now),
             secret,
             holds: Holds::default(),
+            way: WayToCa::default(),
             stopping,
             queue_moved: Notify::new(),
             room: Notify::new(),
@@ -125,7 +125,6 @@ struct Dispatcher<'a> {
     tasks: TaskTracker,
     due_room: Arc<Semaphore>,
     order_room: Arc<Semaphore>,
-    desk: AccountDesk,
     wake: watch::Receiver<u64>,
     /// When to look for due domains.
     claim_at: Instant,
@@ -145,7 +144,6 @@ impl<'a> Dispatcher<'a> {
             due_room: room(shared.config.concurrency),
             // Twice what may be open at the CA: a certificate that is being deployed has no order any more.
             order_room: room(shared.ca.limits().in_flight.saturating_mul(2)),
-            desk: AccountDesk::default(),
             wake: shared.store.wake(Topic::Work),
             claim_at: now,
             admit_at: now,
@@ -221,7 +219,7 @@ impl<'a> Dispatcher<'a> {
         if room == 0 {
             return Ok(None);
         }
-        let account = match self.desk.account(self.shared).await {
+        let account = match self.shared.way.account(self.shared).await {
             Ok(account) => account,
             Err(again_at) => return Ok(Some(again_at)),
         };
@@ -245,17 +243,35 @@ impl<'a> Dispatcher<'a> {
             };
             let shared = self.shared.clone();
             self.tasks.spawn(async move {
-                let (id, epoch) = (claimed.domain.id, claimed.epoch);
-                let lost = shared.holds.take(id, epoch);
+                // Held by a guard, so that also a panic lets go of it and the claim lapses.
+                let held = Held {
+                    shared: &shared,
+                    id: claimed.domain.id,
+                    epoch: claimed.epoch,
+                    _permit: permit,
+                };
+                let lost = shared.holds.take(held.id, held.epoch);
                 tokio::select! {
                     () = drive(&shared, claimed) => {}
                     () = lost.cancelled() => {}
                 }
-                shared.holds.drop(id, epoch);
-                drop(permit);
-                shared.room.notify_one();
             });
         }
+    }
+}
+
+/// A claim that is being worked on, and the room it takes.
+struct Held<'a> {
+    shared: &'a Shared,
+    id: DomainId,
+    epoch: i64,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.shared.holds.drop(self.id, self.epoch);
+        self.shared.room.notify_one();
     }
 }
 

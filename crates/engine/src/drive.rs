@@ -51,6 +51,10 @@ async fn turn(shared: &Shared, claimed: Claimed) -> Result<Option<Claimed>, Erro
         keep_claim: wait.is_some(),
         actor: shared.config.actor(),
     };
+    if !commit.keep_claim {
+        // The commit ends the claim: from here on nobody need renew it, nor take its end for a loss.
+        shared.holds.drop(claimed.domain.id, claimed.epoch);
+    }
     let after = shared.store.commit(&claimed, &commit).await?;
     telemetry::transition(&claimed.domain, &commit.transition);
     shared.after_commit(&commit.transition);

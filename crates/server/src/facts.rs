@@ -17,6 +17,9 @@ const DNS: Duration = Duration::from_secs(4);
 /// Longest question to the store.
 const STORE: Duration = Duration::from_secs(3);
 
+/// The longest a replica keeps away from a CA that it could not reach.
+const STAYS_AWAY: Duration = Duration::from_secs(300);
+
 /// Gathers what can be had.
 pub(crate) async fn gather(state: &AppState, domain: &Domain) -> Facts {
     let required = sentence(&alternatives(domain, &state.addresses));
@@ -60,7 +63,7 @@ async fn queue(state: &AppState, domain: &Domain) -> (Option<QueueFacts>, Option
         Some((facts, seen)) => {
             let ok = facts
                 .as_ref()
-                .is_none_or(|facts| facts.paused_until.max(facts.next_slot_at).is_none());
+                .is_none_or(|facts| facts.next_slot_at.is_none() && facts.pause_reason.is_none());
             (facts, Some(Check { name: "ca".to_owned(), ok, expected, seen }))
         }
         None => (None, Some(unseen("ca", expected, STORE))),
@@ -79,7 +82,9 @@ async fn queue_facts(
     let now = state.store.ping().await?;
     let paused_until = account.paused_until.filter(|until| *until > now);
     let next_slot_at = account.next_slot_at.filter(|at| *at > now);
-    let pause_reason = account.pause_reason.filter(|_| paused_until.is_some());
+    // A failure that only one replica has is noted as a pause of a moment; its cause counts while that one may stay away.
+    let recent = account.paused_until.is_some_and(|until| now.since(until) < STAYS_AWAY);
+    let pause_reason = account.pause_reason.filter(|_| recent);
     let seen = match (paused_until, next_slot_at) {
         (Some(until), _) => {
             let reason = pause_reason.as_deref().unwrap_or("no reason was given");
@@ -90,7 +95,10 @@ async fn queue_facts(
         (None, Some(at)) => {
             format!("place {place} in the queue; the budget allows the next order at {at}")
         }
-        (None, None) => format!("place {place} in the queue"),
+        (None, None) => match &pause_reason {
+            Some(reason) => format!("place {place} in the queue; {reason}"),
+            None => format!("place {place} in the queue"),
+        },
     };
     Ok((Some(QueueFacts { place, paused_until, pause_reason, next_slot_at }), seen))
 }

@@ -54,13 +54,21 @@ pub(crate) fn options(url: &str) -> Result<PgConnectOptions> {
     Ok(options.application_name("holdfast").statement_cache_capacity(256))
 }
 
-/// What a request may cost before the server itself ends it: one that was given up on must not act later.
+/// How a session for requests behaves.
 fn bounded(options: PgConnectOptions) -> PgConnectOptions {
     options.options([
+        // What a request may cost before the server itself ends it: one that was given up on must not act later.
         ("statement_timeout", "15s"),
         ("lock_timeout", "10s"),
         ("idle_in_transaction_session_timeout", "15s"),
+        // What was answered is on the disk.
         ("synchronous_commit", "on"),
+        // Every statement has an index made for it. Left to its statistics, the server plans for the empty tables of a new
+        // installation, keeps the plan, and reads all of the first thousands of domains at every look, until it analyzes them.
+        ("enable_seqscan", "off"),
+        ("enable_bitmapscan", "off"),
+        // The penalty that keeps scans away looks like a cost that compiling would pay for.
+        ("jit", "off"),
     ])
 }
 

@@ -1,7 +1,10 @@
 //! `CertificateDownloading`: the only place that finalizes, and only after reading the order. Ready: finalize with the
 //! stored CSR; processing: wait; valid: download; anything else: a new order.
 
-use holdfast_acme::{OrderStatus, certificate};
+use holdfast_acme::{
+    OrderStatus,
+    certificate::{self, BadCertificate},
+};
 use holdfast_model::{Note, Outcome};
 use holdfast_store::{Claimed, Error, NewCertificate, Order, Products, Secret};
 
@@ -57,8 +60,7 @@ impl Journal {
                 outcome: Outcome::CertificateIssued,
                 products: Products { certificate: Some(certificate), ..Products::default() },
             },
-            // Whatever this is, it is not what was ordered: asking for it again will not change it.
-            Err(note) => Outcome::OrderGone { note }.into(),
+            Err(outcome) => outcome.into(),
         }
     }
 
@@ -67,12 +69,24 @@ impl Journal {
         shared: &Shared,
         claimed: &Claimed,
         chain_pem: String,
-    ) -> Result<NewCertificate, Note> {
-        let wrong =
-            |error: certificate::BadCertificate| Note::new("wrong-certificate", error.to_string());
+    ) -> Result<NewCertificate, Outcome> {
         let now = shared.clock.now();
-        certificate::check_pair(&claimed.domain.name, &chain_pem, &self.key, now).map_err(wrong)?;
-        let summary = certificate::facts(&chain_pem, shared.ca.directory()).map_err(wrong)?;
+        certificate::check_pair(&claimed.domain.name, &chain_pem, &self.key, now)
+            .map_err(|error| wrong(&error))?;
+        let summary =
+            certificate::facts(&chain_pem, shared.ca.directory()).map_err(|error| wrong(&error))?;
         Ok(NewCertificate { chain_pem, key: self.key, summary })
+    }
+}
+
+/// A certificate whose time is not now says something of a clock: the order is good, and a second one would not help. Anything
+/// else is not what was ordered, and asking for it again will not change it.
+fn wrong(error: &BadCertificate) -> Outcome {
+    let note = Note::new("wrong-certificate", error.to_string());
+    match error {
+        BadCertificate::NotYetValid { .. } | BadCertificate::Expired { .. } => {
+            Outcome::Trouble { note }
+        }
+        _ => Outcome::OrderGone { note },
     }
 }

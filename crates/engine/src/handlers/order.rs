@@ -7,22 +7,26 @@ use holdfast_acme::Class;
 use holdfast_model::Outcome;
 use holdfast_store::{Claimed, Error, Products};
 
-use super::Step;
+use super::{Step, challenge};
 use crate::{account::pause, dispatch::Shared};
 
 /// How long to leave a CA alone that asked for it without saying how long.
 const UNSAID: Duration = Duration::from_secs(60);
 
 pub(super) async fn place(shared: &Shared, claimed: &Claimed) -> Result<Step, Error> {
-    if !claimed.domain.order_open && claimed.order.is_none() {
+    // Not made out just now: taken over from a worker that died, perhaps at another CA.
+    if claimed.order.is_none() && challenge::order(shared, claimed).await?.is_none() {
         return Ok(Outcome::CaWaits.into());
     }
     let replaces = replaced(shared, claimed).await?;
     match shared.ca.new_order(&claimed.domain.name, replaces.as_deref()).await {
-        Ok(order) => Ok(Step {
-            outcome: Outcome::OrderCreated,
-            products: Products { order_url: Some(order.url), ..Products::default() },
-        }),
+        Ok(order) => {
+            shared.way.is_open();
+            Ok(Step {
+                outcome: Outcome::OrderCreated,
+                products: Products { order_url: Some(order.url), ..Products::default() },
+            })
+        }
         Err(error) => Ok(refused(shared, &error).await.into()),
     }
 }
@@ -40,6 +44,11 @@ async fn refused(shared: &Shared, error: &holdfast_acme::Error) -> Outcome {
     match error.class() {
         Class::Wait { after, note } => {
             pause(shared, after.unwrap_or(UNSAID), &note).await;
+            Outcome::CaWaits
+        }
+        // Nobody answered: that is no fault of this domain's, and the next one would fare no better.
+        Class::Trouble(note) if note.code == "ca-unreachable" => {
+            shared.way.failed(shared, &note).await;
             Outcome::CaWaits
         }
         Class::Trouble(note) | Class::AccountGone(note) | Class::OrderGone(note) => {

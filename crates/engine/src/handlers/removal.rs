@@ -17,7 +17,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(15);
 pub(crate) async fn remove(shared: &Shared, claimed: Claimed) -> Result<(), Error> {
     let claimed = shared.store.begin_teardown(&claimed).await?;
     shared.queue_moved.notify_one();
-    if !withdrawn(shared, &claimed).await? || !revoked(shared, &claimed).await? {
+    let complete = withdrawn(shared, &claimed).await? && revoked(shared, &claimed).await?;
+    shared.holds.drop(claimed.domain.id, claimed.epoch);
+    if !complete {
         let until = shared.clock.now().plus(LOOK_AGAIN);
         return shared.store.postpone_removal(&claimed, until).await;
     }

@@ -44,6 +44,12 @@ async fn a_renewal_by_the_cas_window() {
     walk(Database::Sqlite, Story::Window).await;
 }
 
+/// A CA so slow that claims must be renewed while it is waited for.
+#[tokio::test]
+async fn a_slow_ca() {
+    walk(Database::Postgres, Story::Slow).await;
+}
+
 /// A point that no story passes would be one the walk never proves anything about.
 #[test]
 fn every_point_has_its_story() {

@@ -76,10 +76,10 @@ const ADOPT: &str = concat!(
 const LOOK: &str = concat!(
     "SELECT ",
     standing_columns!(),
-    " FROM claim k LEFT JOIN domain d ON d.id = k.domain_id LEFT JOIN certificate c ON c.id = d.certificate_id
-    WHERE k.id IN (SELECT id FROM claim WHERE orchestration_id = ANY ($1)
-                   UNION SELECT id FROM claim WHERE released_at IS NULL AND name = ANY ($2)
-                   UNION SELECT id FROM claim WHERE released_at IS NULL AND resource = ANY ($3))"
+    " FROM (SELECT * FROM claim WHERE orchestration_id = ANY ($1)
+          UNION SELECT * FROM claim WHERE released_at IS NULL AND name = ANY ($2)
+          UNION SELECT * FROM claim WHERE released_at IS NULL AND resource = ANY ($3)) k
+    LEFT JOIN domain d ON d.id = k.domain_id LEFT JOIN certificate c ON c.id = d.certificate_id"
 );
 
 const IMPORT: &str = "WITH issued AS (

@@ -20,10 +20,10 @@ const TAKE: &str = "
 const LOOK: &str = concat!(
     "SELECT ",
     standing_columns!(),
-    " FROM claim k LEFT JOIN domain d ON d.id = k.domain_id LEFT JOIN certificate c ON c.id = d.certificate_id
-    WHERE k.id IN (SELECT id FROM claim WHERE orchestration_id = $1
-                   UNION SELECT id FROM claim WHERE released_at IS NULL AND name = $2
-                   UNION SELECT id FROM claim WHERE released_at IS NULL AND resource = $3)"
+    " FROM (SELECT * FROM claim WHERE orchestration_id = $1
+          UNION SELECT * FROM claim WHERE released_at IS NULL AND name = $2
+          UNION SELECT * FROM claim WHERE released_at IS NULL AND resource = $3) k
+    LEFT JOIN domain d ON d.id = k.domain_id LEFT JOIN certificate c ON c.id = d.certificate_id"
 );
 
 /// The live one, else the latest that was given back; each has an index of its own.

@@ -11,7 +11,8 @@ const AHEAD: &str = "
     FROM event_log";
 
 /// Every deployment is written anew, and there may be a million of them.
-const UNHURRIED: &str = "SELECT set_config('statement_timeout', '45min', true)";
+const UNHURRIED: &str = "
+    SELECT set_config('statement_timeout', '45min', true), set_config('enable_seqscan', 'on', true)";
 /// Nobody writes events between here and the commit.
 const LOCK_EVENTS: &str = "LOCK TABLE event IN ACCESS EXCLUSIVE MODE";
 const NEXT_EPOCH: &str = "UPDATE event_log SET epoch = epoch + 1, folded_xid = (epoch + 1) << 48, folded_id = 0 RETURNING epoch";

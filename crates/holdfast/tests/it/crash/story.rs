@@ -29,6 +29,8 @@ pub(crate) enum Story {
     Queue,
     /// Renewed when the CA's window says so.
     Window,
+    /// A CA so slow that claims are renewed meanwhile.
+    Slow,
 }
 
 /// How far a telling got; a crash goes on from here.
@@ -44,7 +46,7 @@ pub(crate) struct Telling {
 impl Telling {
     pub(crate) fn new(story: Story, name: String) -> Self {
         let certificate = match story {
-            Story::Life | Story::Queue | Story::Window => None,
+            Story::Life | Story::Queue | Story::Window | Story::Slow => None,
             Story::Import => {
                 let Pki { chain_pem, key_pem, .. } = Pki::of(&[&name]).unwrap();
                 Some((chain_pem, key_pem))
@@ -60,7 +62,8 @@ impl Telling {
 }
 
 impl Story {
-    pub(crate) const ALL: [Self; 4] = [Self::Life, Self::Import, Self::Queue, Self::Window];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Life, Self::Import, Self::Queue, Self::Window, Self::Slow];
 
     pub(crate) const fn is_short_lived(self) -> bool {
         matches!(self, Self::Window)
@@ -70,7 +73,9 @@ impl Story {
     pub(crate) fn is_about(self, point: &str) -> bool {
         match self {
             Self::Life | Self::Import => true,
-            Self::Queue | Self::Window => self.passes().iter().any(|own| own.name() == point),
+            Self::Queue | Self::Window | Self::Slow => {
+                self.passes().iter().any(|own| own.name() == point)
+            }
         }
     }
 
@@ -82,7 +87,6 @@ impl Story {
                 Point::STORE_CLAIM,
                 Point::STORE_ADMIT,
                 Point::STORE_TRANSITION,
-                Point::STORE_RENEW_CLAIMS,
                 Point::STORE_WANT,
                 Point::STORE_ACCOUNT_JOURNAL,
                 Point::STORE_ACCOUNT_REGISTERED,
@@ -112,6 +116,7 @@ impl Story {
             ],
             Self::Queue => &[Point::STORE_PAUSE],
             Self::Window => &[Point::ACME_RENEWAL_INFO],
+            Self::Slow => &[Point::STORE_RENEW_CLAIMS],
         }
     }
 
@@ -122,7 +127,6 @@ impl Story {
                 network.run(["fault", "set", "slow-validation", "500"]).done()
             }
             Self::Queue => network.run(["fault", "set", "order-limit", "1/2"]).done(),
-            Self::Window => return,
         };
     }
 
@@ -139,7 +143,7 @@ impl Story {
         match self {
             Self::Life => renew(site, telling, &first).await?,
             Self::Window => other_certificate(site, telling, &first).await?,
-            Self::Import => {}
+            Self::Import | Self::Slow => {}
             Self::Queue => return Ok(()),
         }
         remove(site, telling).await
@@ -161,7 +165,7 @@ impl Story {
         let wanted = match self {
             Self::Life => 2..=u64::from(1 + telling.renewals),
             Self::Import => 0..=0,
-            Self::Queue => 1..=1,
+            Self::Queue | Self::Slow => 1..=1,
             Self::Window => 2..=u64::MAX,
         };
         assert!(wanted.contains(&certificates), "{certificates} certificates, not {wanted:?}");
