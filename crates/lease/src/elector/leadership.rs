@@ -125,12 +125,17 @@ impl Leadership {
             };
             let _ending = Ending { of: self, term };
             let mut task = Abort(tokio::spawn(work(context)));
-            if let Some(Err(panicked)) = self.until(by, &mut task.0).await {
-                error!(lease = %self.0.name, %term, %panicked, "work under a lease panicked");
+            match self.until(by, &mut task.0).await {
+                Some(Ok(())) => {}
+                Some(Err(panicked)) => {
+                    error!(lease = %self.0.name, %term, %panicked, "work under a lease panicked");
+                }
+                None => {
+                    task.0.abort();
+                    // Code that never yields goes on until it does: until then this process does not contend.
+                    (&mut task.0).await.ok();
+                }
             }
-            task.0.abort();
-            // Code that never yields goes on until it does: until then this process does not contend.
-            (&mut task.0).await.ok();
         }
     }
 
