@@ -120,14 +120,14 @@ impl Story {
         }
     }
 
-    /// Makes the CA what the story needs: slow enough that claims are renewed, or short of patience.
+    /// Makes the CA what the story needs.
     pub(crate) fn unsettle(self, network: &Network) {
-        match self {
-            Self::Life | Self::Import => {
-                network.run(["fault", "set", "slow-validation", "500"]).done()
-            }
-            Self::Queue => network.run(["fault", "set", "order-limit", "1/2"]).done(),
+        let fault = match self {
+            Self::Queue => ["fault", "set", "order-limit", "1/2"],
+            Self::Slow => ["fault", "set", "slow-request", "400"],
+            Self::Life | Self::Import | Self::Window => return,
         };
+        network.run(fault).done();
     }
 
     /// Tells it from wherever it is to the end.
