@@ -70,11 +70,12 @@ impl MasterKey {
     }
 }
 
-/// What this installation answers at `/.well-known/holdfast/{nonce}`: only who shares the secret can say it.
+/// What this installation answers at `/.well-known/holdfast/{nonce}`: only who shares the secret can say it. Anybody may choose the nonce,
+/// so what is signed begins with its purpose, and is good for no other.
 #[must_use]
 pub fn proof_answer(secret: &Secret, nonce: &str) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.expose());
-    hex(hmac::sign(&key, nonce.as_bytes()).as_ref())
+    hex(hmac::sign(&key, format!("holdfast-proof:{nonce}").as_bytes()).as_ref())
 }
 
 pub(crate) fn random<const N: usize>() -> Result<Zeroizing<[u8; N]>> {
@@ -148,11 +149,11 @@ mod tests {
 
     #[test]
     fn the_proof_is_a_known_hmac() {
-        // RFC 4231, test case 2.
+        // RFC 4231, test case 2, with the purpose in front; the digest is of another implementation.
         let secret = Secret::new(b"Jefe".to_vec());
         assert_eq!(
             proof_answer(&secret, "what do ya want for nothing?"),
-            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+            "d29f23f4590d7eafb9e467cd8e617ed4bd9a2f3c6530c9a65f0f88aa4bb2976d"
         );
     }
 
