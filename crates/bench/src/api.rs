@@ -14,6 +14,9 @@ use crate::web::Web;
 /// How often the counts are looked at: seldom enough to cost nothing that shows.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
+/// A batch that takes longer has met something that is worth a look.
+const SURPRISING: Duration = Duration::from_secs(30);
+
 /// One replica's API.
 #[derive(Clone)]
 pub struct Api(Web);
@@ -122,8 +125,19 @@ impl Api {
             sleep(LOOK_EVERY).await;
         }
         let done = self.list(prefix).await?;
-        let last = done.iter().map(updated_at).collect::<Result<Vec<_>>>()?.into_iter().max();
-        Ok(last.context("no domains")?.since(begun))
+        let last =
+            done.iter().max_by_key(|domain| updated_at(domain).ok()).context("no domains")?;
+        let took = updated_at(last)?.since(begun);
+        if took > SURPRISING {
+            println!("The last domain to be Active took {took:?}: {}", self.story(last).await?);
+        }
+        Ok(took)
+    }
+
+    async fn story(&self, domain: &Value) -> Result<String> {
+        let id = domain.get("id").and_then(Value::as_str).context("no id")?;
+        let history = self.0.get(&format!("/v1/domains/{id}/history")).await?;
+        Ok(serde_json::to_string_pretty(&history)?)
     }
 
     async fn stragglers(&self, prefix: &str) -> Result<String> {

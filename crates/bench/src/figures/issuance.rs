@@ -75,8 +75,10 @@ impl<'a> Stage<'a> {
     /// Connections, caches and prepared statements are there from then on, as in a server that has run for a minute.
     async fn warm_up(&self) -> Result<()> {
         self.bare.issue(IN_FLIGHT, IN_FLIGHT).await?;
+        self.ground.say("the bare loop is warm");
         for site in &self.sites {
             site.provision(2 * IN_FLIGHT).await?;
+            self.ground.say(format!("Holdfast on {} is warm", site.backend.title()));
         }
         Ok(())
     }
