@@ -28,13 +28,14 @@ async fn profiles_have_lifetimes_of_their_own() {
     let account = world.account().await;
     let mut profiles: Vec<_> = account.profiles().map(|profile| profile.name).collect();
     profiles.sort_unstable();
-    assert_eq!(profiles, ["default", "seconds", "shortlived", "tlsserver"]);
+    assert_eq!(profiles, ["default", "moments", "seconds", "shortlived", "tlsserver"]);
     let hours = 3600;
     let cases = [
         ("default", 90 * 24 * hours),
         ("tlsserver", 45 * 24 * hours),
         ("shortlived", 160 * hours),
         ("seconds", 60),
+        ("moments", 8),
     ];
     for (profile, expected) in cases {
         let name = format!("{profile}.test");
