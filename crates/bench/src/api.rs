@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use holdfast_model::Timestamp;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep};
 use crate::machine;
 use crate::web::Web;
 
-/// How often the counts are looked at: seldom enough to cost nothing that shows.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How often a straggler is looked at: seldom enough to cost nothing that shows.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A batch that takes longer has met something that is worth a look.
 const SURPRISING: Duration = Duration::from_secs(30);
@@ -84,15 +84,6 @@ impl Api {
         }
     }
 
-    /// How many domains are Active, as the metrics say.
-    pub async fn count_active(&self) -> Result<usize> {
-        let (_, text) = self.0.send(Method::GET, "/metrics", None).await?;
-        let text = String::from_utf8_lossy(&text).into_owned();
-        let line =
-            text.lines().find_map(|line| line.strip_prefix("holdfast_domains{state=\"Active\"}"));
-        Ok(line.context("no count of Active domains in /metrics")?.trim().parse()?)
-    }
-
     /// Domains whose name begins so, page by page.
     pub async fn list(&self, prefix: &str) -> Result<Vec<Value>> {
         let (mut all, mut cursor) = (Vec::new(), String::new());
@@ -115,16 +106,9 @@ impl Api {
         names: &[String],
         within: Duration,
     ) -> Result<Duration> {
-        let before = self.count_active().await?;
         let (begun, deadline) = (machine::now(), Instant::now() + within);
         self.add_many(names).await?;
-        while self.count_active().await? < before + names.len() {
-            if Instant::now() >= deadline {
-                bail!("not all Active in {within:?}: {}", self.stragglers(prefix).await?);
-            }
-            sleep(LOOK_EVERY).await;
-        }
-        let done = self.list(prefix).await?;
+        let done = self.all_active(prefix, names, deadline).await?;
         let last =
             done.iter().max_by_key(|domain| updated_at(domain).ok()).context("no domains")?;
         let took = updated_at(last)?.since(begun);
@@ -135,16 +119,33 @@ impl Api {
     }
 
     async fn story(&self, domain: &Value) -> Result<String> {
-        let id = domain.get("id").and_then(Value::as_str).context("no id")?;
-        let history = self.0.get(&format!("/v1/domains/{id}/history")).await?;
+        let history = self.0.get(&format!("/v1/domains/{}/history", text(domain, "id")?)).await?;
         Ok(serde_json::to_string_pretty(&history)?)
     }
 
-    async fn stragglers(&self, prefix: &str) -> Result<String> {
-        let all = self.list(prefix).await?;
-        let late: Vec<&Value> = all.iter().filter(|domain| state(domain) != "Active").collect();
-        let first = late.first().map(ToString::to_string).unwrap_or_default();
-        Ok(format!("{} are not, such as {first}", late.len()))
+    /// Waits for one straggler after the other: looking at all of them would cost what is to be measured.
+    async fn all_active(
+        &self,
+        prefix: &str,
+        names: &[String],
+        deadline: Instant,
+    ) -> Result<Vec<Value>> {
+        let mut straggler = names.last().context("no names")?.clone();
+        loop {
+            while state(&self.domain(&straggler).await?) != "Active" {
+                let late = Instant::now() >= deadline;
+                ensure!(!late, "{straggler} is late: {}", self.domain(&straggler).await?);
+                sleep(LOOK_EVERY).await;
+            }
+            let all = self.list(prefix).await?;
+            match all.iter().find(|domain| state(domain) != "Active") {
+                Some(late) => straggler = text(late, "name")?.to_owned(),
+                None => {
+                    ensure!(all.len() == names.len(), "{} of {} exist", all.len(), names.len());
+                    return Ok(all);
+                }
+            }
+        }
     }
 }
 
@@ -155,6 +156,9 @@ pub fn state(domain: &Value) -> &str {
 }
 
 fn updated_at(domain: &Value) -> Result<Timestamp> {
-    let text = domain.get("updated_at").and_then(Value::as_str).context("no updated_at")?;
-    Ok(Timestamp::parse(text)?)
+    Ok(Timestamp::parse(text(domain, "updated_at")?)?)
+}
+
+fn text<'a>(domain: &'a Value, field: &'static str) -> Result<&'a str> {
+    domain.get(field).and_then(Value::as_str).context(field)
 }

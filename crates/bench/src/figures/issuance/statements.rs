@@ -21,10 +21,8 @@ pub(super) async fn count(ground: &Ground, network: &Network, domains: usize) ->
         Site::over(&ground.holdfast, network, Backend::Postgres, EdgeMode::None, database).await?;
     site.provision(domains).await?;
     let mut connection = PgConnection::connect(&url).await?;
-    let before = transactions(&mut connection).await?;
     connection.execute("SELECT pg_stat_statements_reset()").await?;
     site.provision(domains).await?;
-    let after = transactions(&mut connection).await?;
     let counted = busiest(&mut connection).await?;
     let all: i64 = counted.iter().map(|statement| statement.calls).sum();
     for Statement { calls, planned_ms, executed_ms, text } in counted.iter().take(SHOWN) {
@@ -36,10 +34,9 @@ pub(super) async fn count(ground: &Ground, network: &Network, domains: usize) ->
         ));
     }
     Ok(format!(
-        "Statements per certificate on PostgreSQL, from the request to Active: **{:.1}**, in {:.1} transactions \
+        "Statements per certificate on PostgreSQL, from the request to Active: **{:.1}** \
          (`pg_stat_statements`, everything that the database was asked in that time).\n",
-        per(all, domains),
-        per(after - before, domains)
+        per(all, domains)
     ))
 }
 
@@ -63,11 +60,6 @@ async fn counting_server() -> Result<Database> {
         .await?;
     connection.close().await?;
     Ok(Database::Postgres { server, url })
-}
-
-async fn transactions(connection: &mut PgConnection) -> Result<i64> {
-    let asked = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()";
-    Ok(sqlx::query(asked).fetch_one(connection).await?.try_get(0)?)
 }
 
 struct Statement {
