@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use holdfast_cluster::Cluster;
 use holdfast_model::{Hostname, Policy};
 use holdfast_store::{Actor, OrderLimits, Secret, SharedStore};
 use tokio::sync::{Mutex, OnceCell, Semaphore};
@@ -32,6 +33,8 @@ pub struct Settings {
     pub unique_target: bool,
     /// This replica, as people know it.
     pub instance: String,
+    /// The cluster as this replica sees it.
+    pub cluster: Cluster,
     /// The group of domains and edges that name none.
     pub edge_group: String,
     /// The ACME directory new certificates come from.

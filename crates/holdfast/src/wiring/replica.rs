@@ -3,6 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use holdfast_agent::{AgentConfig, BuiltinEdge, EdgeConfig, StoreFeed, run_agent};
+use holdfast_cluster::Cluster;
 use holdfast_dns::{Limits, Resolver};
 use holdfast_engine::{Deployment, Engine, EngineConfig};
 use holdfast_gateway::listener::{self, TlsListener};
@@ -162,6 +163,7 @@ impl Plan {
             unique_target: config.dns.unique_target,
             http_proof_port: self.http_proof_port(),
             instance: self.instance.clone(),
+            cluster: Cluster::alone(&self.instance),
             edge_group: config.edge.group.clone(),
             directory: config.acme.directory.to_string(),
             limits: ca::limits(&config.acme),

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
+use holdfast_cluster::Cluster;
 use holdfast_dns::{End, Expectation, Finding, Seen, Walk};
 use holdfast_model::{Hostname, Outcome, Policy, decide};
 use holdfast_server::{AppState, Look, Metrics, Settings, router, token};
@@ -177,6 +178,7 @@ fn settings(store: SharedStore, world: Arc<World>, shutdown: CancellationToken) 
         http_proof_port: None,
         unique_target: false,
         instance: "replica".into(),
+        cluster: Cluster::alone("replica"),
         edge_group: "default".into(),
         directory: DIRECTORY.into(),
         limits: LIMITS,

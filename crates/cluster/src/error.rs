@@ -1,0 +1,25 @@
+//! What can go wrong, named after the decision.
+
+/// The error of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The leases cannot be asked, or said no.
+    #[error(transparent)]
+    Lease(#[from] holdfast_lease::Error),
+    /// The store cannot be asked.
+    #[error(transparent)]
+    Store(#[from] holdfast_store::Error),
+    /// There is no such lease.
+    #[error("there is no lease {0:?}; `holdfast lease list` shows those there are")]
+    UnknownLease(String),
+    /// Nobody holds the lease, so nobody can step down.
+    #[error("nobody holds the lease {0:?}; whoever wants it takes it by itself")]
+    NotHeld(String),
+    /// There is no such replica, or it gave no sign of life lately.
+    #[error("there is no healthy replica {0:?}; `holdfast replica list` shows those there are")]
+    UnknownReplica(String),
+}
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
