@@ -27,6 +27,12 @@ pub(crate) fn program() -> Command {
     command
 }
 
+/// A server that Debian keeps outside the PATH of ordinary users.
+pub(crate) fn program_named(name: &str) -> Command {
+    let usual = Path::new("/usr/sbin").join(name);
+    if usual.exists() { Command::new(usual) } else { Command::new(name) }
+}
+
 /// How a command ended.
 #[derive(Debug)]
 pub(crate) struct Ended {

@@ -11,6 +11,7 @@ mod config;
 mod crash;
 mod doctor;
 mod domain;
+mod fleet;
 mod key;
 mod kit;
 mod move_ca;
