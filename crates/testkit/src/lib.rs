@@ -8,21 +8,25 @@
 
 mod challtestsrv;
 mod eventually;
+mod faketime;
 mod pebble;
 mod pki;
 mod port;
 mod postgres;
 mod process;
+mod proxy;
 mod redis;
 mod scratch;
 mod spawner;
 
 pub use self::challtestsrv::ChallTestSrv;
 pub use self::eventually::eventually;
+pub use self::faketime::Faketime;
 pub use self::pebble::{Pebble, PebbleConfig};
 pub use self::pki::Pki;
 pub use self::port::free_port;
 pub use self::postgres::{Durability, Postgres};
 pub use self::process::Process;
-pub use self::redis::Redis;
+pub use self::proxy::{Proxy, Way};
+pub use self::redis::{Redis, RedisCluster, RedisSentinels, RedisTls};
 pub use self::scratch::Scratch;

@@ -6,8 +6,8 @@
 
 mod template;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use rustix::process::Signal;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 use tokio::sync::OnceCell;
 
+use crate::faketime::{Faketime, by_this_clock};
 use crate::port::free_port;
 use crate::process::Process;
 use crate::scratch::Scratch;
@@ -48,6 +49,7 @@ pub struct Postgres {
     process: Process,
     port: u16,
     durability: Durability,
+    environment: Vec<OsString>,
     databases: AtomicU64,
     // Removed last, when the server no longer writes to it.
     directory: Scratch,
@@ -62,11 +64,21 @@ impl Postgres {
 
     /// Starts a server of its own, for a test that stops it or measures it.
     pub async fn start(durability: Durability) -> Result<Self> {
+        Self::start_in(durability, Vec::new()).await
+    }
+
+    /// Starts a server of its own that lives by this clock, for a test that steps it.
+    pub async fn start_by(clock: &Faketime) -> Result<Self> {
+        Self::start_in(Durability::Relaxed, clock.environment()).await
+    }
+
+    async fn start_in(durability: Durability, environment: Vec<OsString>) -> Result<Self> {
         let (directory, port) = (Scratch::new()?, free_port()?);
         let data = directory.path().join("data");
         tokio::task::spawn_blocking(move || template::copy_to(&data)).await??;
-        let process = run(&directory, port, durability).await?;
-        Ok(Self { process, port, durability, databases: AtomicU64::new(0), directory })
+        let process = run(&directory, port, durability, &environment).await?;
+        let databases = AtomicU64::new(0);
+        Ok(Self { process, port, durability, environment, databases, directory })
     }
 
     /// Creates an empty database, and returns its URL.
@@ -108,7 +120,7 @@ impl Postgres {
     /// Starts the server again, on the same port and data, after a [`Postgres::crash`] or instead of one.
     pub async fn restart(&mut self) -> Result<()> {
         self.crash().await?;
-        self.process = run(&self.directory, self.port, self.durability).await?;
+        self.process = run(&self.directory, self.port, self.durability, &self.environment).await?;
         Ok(())
     }
 }
@@ -126,8 +138,13 @@ impl Drop for Postgres {
     }
 }
 
-async fn run(directory: &Scratch, port: u16, durability: Durability) -> Result<Process> {
-    let mut command = Command::new(template::program("postgres")?);
+async fn run(
+    directory: &Scratch,
+    port: u16,
+    durability: Durability,
+    environment: &[OsString],
+) -> Result<Process> {
+    let mut command = by_this_clock(environment, template::program("postgres")?.as_os_str());
     command.arg("-D").arg(directory.path().join("data"));
     let port = format!("port={port}");
     let common = [

@@ -4,9 +4,11 @@
 
 mod challtestsrv;
 mod eventually;
+mod faketime;
 mod orphan;
 mod pebble;
 mod port;
 mod postgres;
 mod process;
+mod proxy;
 mod redis;
