@@ -1,10 +1,10 @@
 //! Certificates: every one ever issued is kept, each with its directory; keys are sealed.
 
 use async_trait::async_trait;
-use holdfast_model::{CertificateSummary, DomainId, Hostname};
+use holdfast_model::{CertificateSummary, Domain, DomainId, Hostname, Note, State, Timestamp};
 use uuid::Uuid;
 
-use crate::{Result, Secret};
+use crate::{Actor, Result, Secret};
 
 /// Identifies one certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,4 +46,39 @@ pub trait Certificates: Send + Sync {
 
     /// What is deployed for a name now: what an edge that loads on demand serves.
     async fn bundle_named(&self, name: &Hostname) -> Result<Option<Bundle>>;
+
+    /// What is deployed for a name to this group now.
+    async fn bundle_in(&self, group: &str, name: &Hostname) -> Result<Option<Bundle>>;
+
+    /// A live domain's certificate by its fingerprint, and the group it is for. Where several domains have the same one,
+    /// `domain`'s is given, else one of `group`, else any.
+    async fn bundle_by_sha256(
+        &self,
+        sha256: &str,
+        group: Option<&str>,
+        domain: Option<DomainId>,
+    ) -> Result<Option<(Bundle, String)>>;
+
+    /// Goes back to an earlier certificate of a domain that is still valid: to the one with the fingerprint `to`, else to the
+    /// newest before the present one. It becomes the domain's certificate and is deployed anew, and is not renewed before half of
+    /// what is left of it has passed. `NotNow` while the domain is on its way to another one.
+    async fn roll_back(&self, domain: DomainId, to: Option<&str>, actor: &Actor) -> Result<Domain>;
+
+    /// Until when the certificate that a person went back to is not renewed.
+    async fn held_until(&self, domain: DomainId) -> Result<Option<Timestamp>>;
+}
+
+/// Where a domain may be when a person goes back to an earlier certificate: it serves, or is about to. Anywhere else a new one is
+/// on its way.
+pub(crate) const MAY_ROLL_BACK: [State; 4] = [
+    State::CertificateDeploying,
+    State::CertificateDeploymentFailed,
+    State::CertificateDeployed,
+    State::Active,
+];
+
+/// What a rollback's line in the history says.
+pub(crate) fn rolled_back(from: Option<&CertificateSummary>, to: &str) -> Note {
+    let from = from.map_or("none", |from| from.sha256.as_str());
+    Note::new("rolled-back", format!("back to certificate {to}, from {from}"))
 }

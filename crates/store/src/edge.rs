@@ -4,12 +4,14 @@
 //! A revision's number comes from one counter row locked until commit, so numbers become visible in order. The epoch rises
 //! when a backup was restored.
 
+use std::{collections::HashMap, fmt, str::FromStr};
+
 use async_trait::async_trait;
 use holdfast_model::{DomainId, Hostname, Note, Timestamp};
 use uuid::Uuid;
 
 use crate::{
-    CertificateId, Error, Result,
+    CertificateId, Error, Page, Paged, Result,
     row::{Fields, change},
 };
 
@@ -26,6 +28,26 @@ pub struct Revision {
     pub number: i64,
 }
 
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.epoch, self.number)
+    }
+}
+
+impl FromStr for Revision {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let parsed = text.split_once('.').and_then(|(epoch, number)| {
+            Some(Self { epoch: epoch.parse().ok()?, number: number.parse().ok()? })
+        });
+        // Only what we wrote: not `+1`, not `01`, nothing negative.
+        parsed
+            .filter(|one| one.epoch >= 0 && one.number >= 0 && one.to_string() == text)
+            .ok_or_else(|| Error::BadCursor(text.to_owned()))
+    }
+}
+
 /// An edge that makes itself known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewEdge {
@@ -33,6 +55,17 @@ pub struct NewEdge {
     pub name: String,
     /// Which domains it serves.
     pub group: String,
+}
+
+/// What an agent says of itself; what it does not say stays as it was.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EdgeAgent {
+    /// Its release.
+    pub version: Option<String>,
+    /// What it sits beside: `haproxy`, `files`, `builtin`.
+    pub target: Option<String>,
+    /// `apply` or `observe`.
+    pub mode: Option<String>,
 }
 
 /// An edge as last heard of.
@@ -54,6 +87,12 @@ pub struct Edge {
     pub behind: u64,
     /// What it last complained of.
     pub last_error: Option<Note>,
+    /// What its agent said of itself.
+    pub agent: EdgeAgent,
+    /// Files there that are none of ours.
+    pub strangers: u64,
+    /// Of those, how many serve a name of ours.
+    pub shadows: u64,
 }
 
 /// One name's desired certificate changed.
@@ -78,6 +117,32 @@ pub struct Changes {
     pub up_to: Revision,
     /// Is there more?
     pub more: bool,
+}
+
+/// A part of everything that is to be served, by name. Tombstones are not among it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Desired {
+    /// In order of name.
+    pub items: Vec<Change>,
+    /// Where the next part begins; none on the last.
+    pub next: Option<String>,
+    /// As of: what came after the first part was read is to be had from [`Edges::changes`] after this.
+    pub revision: Revision,
+}
+
+/// A name that an edge does not serve as desired.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Of which domain.
+    pub domain: DomainId,
+    /// The name.
+    pub name: Hostname,
+    /// What is served instead.
+    pub sha256: Option<String>,
+    /// Why.
+    pub note: Note,
+    /// When it was last seen so.
+    pub seen_at: Timestamp,
 }
 
 /// What an edge saw when it looked at itself.
@@ -127,8 +192,20 @@ pub trait Edges: Send + Sync {
     /// Makes an edge known, or finds it again by name (its group may have changed).
     async fn register_edge(&self, new: &NewEdge) -> Result<Edge>;
 
+    /// Keeps what an edge's agent says of itself.
+    async fn describe_edge(&self, edge: EdgeId, agent: &EdgeAgent) -> Result<()>;
+
     /// All edges.
     async fn edges(&self) -> Result<Vec<Edge>>;
+
+    /// The edge of this name.
+    async fn edge_named(&self, name: &str) -> Result<Option<Edge>>;
+
+    /// The id and the group of the edge of this name: what every call of an agent needs, at the least cost.
+    async fn edge_identity(&self, name: &str) -> Result<Option<(EdgeId, String)>>;
+
+    /// The names that an edge does not serve as desired.
+    async fn refusals(&self, edge: EdgeId, page: &Page) -> Result<Paged<Refusal>>;
 
     /// The newest revision there is.
     async fn latest_revision(&self) -> Result<Revision>;
@@ -136,11 +213,61 @@ pub trait Edges: Send + Sync {
     /// What came after `after` for a group, at most `limit`. `RevisionGone` for another epoch's.
     async fn changes(&self, group: &str, after: Revision, limit: u32) -> Result<Changes>;
 
-    /// Takes a report, and makes domains that wait for it due.
+    /// Everything a group should serve, in parts. `RevisionGone` when a restore came between two parts.
+    async fn desired(&self, group: &str, page: &Page) -> Result<Desired>;
+
+    /// Takes a report, and makes domains that wait for it due. What it says of domains of other groups is not heard.
     async fn observe(&self, edge: EdgeId, report: &EdgeReport) -> Result<()>;
 
     /// How a domain's deployment stands.
     async fn deployment(&self, domain: DomainId) -> Result<DeploymentStatus>;
+
+    /// How many domains' deployments stand, by one question.
+    async fn deployments(
+        &self,
+        domains: &[DomainId],
+    ) -> Result<HashMap<DomainId, DeploymentStatus>>;
+}
+
+/// Where a part of a listing begins: as of which revision, and after which name. It is also the cursor's text.
+pub(crate) struct ListingPlace {
+    as_of: Option<Revision>,
+    pub(crate) after: String,
+}
+
+impl ListingPlace {
+    pub(crate) fn of(page: &Page) -> Result<Self> {
+        let Some(text) = &page.after else { return Ok(Self { as_of: None, after: String::new() }) };
+        let bad = || Error::BadCursor(text.clone());
+        let (revision, name) = text.split_once(':').ok_or_else(bad)?;
+        let name = Hostname::parse_host(name).ok().filter(|host| host.as_str() == name);
+        let after = name.ok_or_else(bad)?.to_string();
+        Ok(Self { as_of: Some(revision.parse().map_err(|_| bad())?), after })
+    }
+}
+
+impl Desired {
+    /// Puts a part together from rows that carry the counter and up to [`Page::rows`] changes.
+    pub(crate) fn read(rows: &[impl Fields], place: &ListingPlace, page: &Page) -> Result<Self> {
+        let first = rows.first().ok_or(Error::NotFound("revision"))?;
+        let latest = Revision { epoch: first.number("epoch")?, number: first.number("latest")? };
+        let revision = place.as_of.unwrap_or(latest);
+        if revision.epoch != latest.epoch || revision.number > latest.number {
+            return Err(Error::RevisionGone { epoch: revision.epoch, number: revision.number });
+        }
+        let mut items = Vec::new();
+        for row in rows {
+            if row.maybe_text("name")?.is_some() {
+                items.push(change(row, latest.epoch)?);
+            }
+        }
+        let limit = usize::try_from(page.limit.max(1)).unwrap_or(usize::MAX);
+        let more = items.len() > limit;
+        items.truncate(limit);
+        let last = items.last().filter(|_| more);
+        let next = last.map(|last| format!("{revision}:{}", last.name));
+        Ok(Self { items, next, revision })
+    }
 }
 
 impl Changes {
@@ -162,5 +289,36 @@ impl Changes {
         let more = u32::try_from(items.len()).is_ok_and(|n| n >= limit);
         let last = items.last().map(|change| change.revision);
         Ok(Self { up_to: last.filter(|_| more).unwrap_or(latest), items, more })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_revision_survives_its_text(epoch in 0..i64::MAX, number in 0..i64::MAX) {
+            let revision = Revision { epoch, number };
+            prop_assert_eq!(revision.to_string().parse::<Revision>().unwrap(), revision);
+        }
+
+        #[test]
+        fn any_text_is_a_revision_we_wrote_or_refused(text in "[-+0-9. ]{0,24}|.*") {
+            match text.parse::<Revision>() {
+                Ok(revision) => prop_assert_eq!(revision.to_string(), text),
+                Err(error) => prop_assert!(matches!(error, Error::BadCursor(_))),
+            }
+        }
+
+        #[test]
+        fn any_listing_cursor_is_ours_or_refused(text in "[0-9]{1,3}[.][0-9]{1,3}:[a-zA-Z.-]{0,12}|.*") {
+            let page = Page { limit: 1, after: Some(text.clone()) };
+            if let Ok(place) = ListingPlace::of(&page) {
+                prop_assert_eq!(format!("{}:{}", place.as_of.unwrap(), place.after), text);
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What can go wrong with remembering, named after the decision it forces.
 
-use holdfast_model::Timestamp;
+use holdfast_model::{State, Timestamp};
 
 use crate::Holder;
 
@@ -48,6 +48,14 @@ pub enum Error {
         /// What is stored.
         seen: i64,
     },
+    /// The domain is on its way to another certificate.
+    #[error(
+        "the domain is in {0}, on its way to another certificate; wait until it is Active, or see `explain`"
+    )]
+    NotNow(State),
+    /// No earlier certificate of the domain could be served.
+    #[error("no earlier certificate of this domain is still valid; ask for a new one with `renew`")]
+    NothingToRollBackTo,
     /// No such thing.
     #[error("no such {0}")]
     NotFound(&'static str),

@@ -28,6 +28,7 @@ mod row;
 mod seal;
 mod secret;
 mod sqlite;
+mod stranger;
 mod token;
 mod wake;
 mod work;
@@ -40,8 +41,8 @@ pub use challenge::{ChallengeAnswer, ChallengeKind, Challenges, NewChallenge};
 pub use claim::{Claim, ClaimRequest, Claims, Holder};
 pub use domain::{Added, DomainFilter, DomainPatch, Domains, Import, NewDomain};
 pub use edge::{
-    Change, Changes, DeploymentStatus, Edge, EdgeId, EdgeReport, Edges, NewEdge, Observation,
-    Revision,
+    Change, Changes, DeploymentStatus, Desired, Edge, EdgeAgent, EdgeId, EdgeReport, Edges,
+    NewEdge, Observation, Refusal, Revision,
 };
 pub use error::{Error, Result};
 pub use event::{Actor, Event, EventBody, EventCursor, Events};
@@ -51,6 +52,7 @@ pub use open::{OpenOptions, master_key_id, migrate, open};
 pub use order::{Order, OrderId, Orders};
 pub use page::{Page, Paged};
 pub use secret::Secret;
+pub use stranger::{Adopt, Adoption, Stranger, Strangers};
 pub use token::{NewToken, Scope, Token, TokenId, Tokens};
 pub use wake::{Topic, Wake};
 pub use work::{Admission, Claimant, Claimed, Commit, Products, Work, WorkBatch};
@@ -67,6 +69,7 @@ pub trait Store:
     + Keys
     + Maintenance
     + Orders
+    + Strangers
     + Tokens
     + Wake
     + Work
@@ -84,6 +87,7 @@ impl<T> Store for T where
         + Keys
         + Maintenance
         + Orders
+        + Strangers
         + Tokens
         + Wake
         + Work

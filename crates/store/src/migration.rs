@@ -10,18 +10,28 @@ pub(crate) struct Migration {
 }
 
 /// PostgreSQL's.
-pub(crate) const POSTGRES: &[Migration] = &[Migration {
-    version: 1,
-    name: "begin",
-    sql: include_str!("../migrations/postgres/0001_begin.sql"),
-}];
+pub(crate) const POSTGRES: &[Migration] = &[
+    Migration {
+        version: 1,
+        name: "begin",
+        sql: include_str!("../migrations/postgres/0001_begin.sql"),
+    },
+    Migration {
+        version: 4,
+        name: "edge",
+        sql: include_str!("../migrations/postgres/0004_edge.sql"),
+    },
+];
 
 /// SQLite's.
-pub(crate) const SQLITE: &[Migration] = &[Migration {
-    version: 1,
-    name: "begin",
-    sql: include_str!("../migrations/sqlite/0001_begin.sql"),
-}];
+pub(crate) const SQLITE: &[Migration] = &[
+    Migration {
+        version: 1,
+        name: "begin",
+        sql: include_str!("../migrations/sqlite/0001_begin.sql"),
+    },
+    Migration { version: 4, name: "edge", sql: include_str!("../migrations/sqlite/0004_edge.sql") },
+];
 
 /// The newest step known.
 pub(crate) fn newest(steps: &[Migration]) -> i64 {

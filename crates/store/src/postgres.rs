@@ -17,13 +17,15 @@ mod order;
 mod patch;
 mod removal;
 mod restore;
+mod rollback;
+mod stranger;
 mod token;
 mod wake;
 mod work;
 
 use std::{str::FromStr as _, time::Duration};
 
-use holdfast_model::{State, Timestamp};
+use holdfast_model::{State, Timestamp, Wanted};
 use sqlx::{Postgres, postgres::PgConnectOptions};
 use time::OffsetDateTime;
 use tokio::sync::OnceCell;
@@ -126,10 +128,29 @@ fn known_states() -> Vec<&'static str> {
     State::ALL.iter().map(|state| state.as_str()).collect()
 }
 
+/// The requests this release knows; rows with others are left alone too.
+fn known_wants() -> Vec<&'static str> {
+    Wanted::ALL.iter().map(|wanted| wanted.as_str()).collect()
+}
+
 fn has_code(error: &Error, codes: &[&str]) -> bool {
     let Error::Database { source, .. } = error else { return false };
     let code = source.as_database_error().and_then(sqlx::error::DatabaseError::code);
     code.is_some_and(|code| codes.contains(&code.as_ref()))
+}
+
+/// Does it again when it only got in another's way.
+async fn collision_free<T, R>(run: impl Fn() -> R) -> Result<T>
+where
+    R: Future<Output = Result<T>>,
+{
+    let mut tries = 0;
+    loop {
+        match run().await {
+            Err(error) if is_collision(&error) && tries < TRIES => tries += 1,
+            done => return done,
+        }
+    }
 }
 
 /// Did transactions only get in each other's way, so that the same again is right?

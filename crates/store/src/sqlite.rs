@@ -22,13 +22,15 @@ mod order;
 mod patch;
 mod removal;
 mod restore;
+mod rollback;
+mod stranger;
 mod token;
 mod work;
 mod writer;
 
 use std::{path::Path, time::Duration};
 
-use holdfast_model::{State, Timestamp};
+use holdfast_model::{State, Timestamp, Wanted};
 use sqlx::{
     Sqlite,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
@@ -122,5 +124,12 @@ fn maybe_time(at: Option<Timestamp>) -> Option<i64> {
 /// The states this release knows, as a JSON list; rows in others are left alone.
 fn known_states() -> String {
     let names: Vec<_> = State::ALL.iter().map(|state| format!("\"{state}\"")).collect();
+    format!("[{}]", names.join(","))
+}
+
+/// The requests this release knows, likewise.
+fn known_wants() -> String {
+    let names: Vec<_> =
+        Wanted::ALL.iter().map(|wanted| format!("\"{}\"", wanted.as_str())).collect();
     format!("[{}]", names.join(","))
 }

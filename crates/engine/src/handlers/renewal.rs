@@ -26,7 +26,16 @@ pub(super) async fn look(shared: &Shared, claimed: &Claimed) -> Result<Step, Err
         Some((at, again_at)) => (sane(at, certificate).unwrap_or(by_age), again_at),
         None => (by_age, by_age),
     };
-    Ok(verdict(now, due_at, again_at).into())
+    match verdict(now, due_at, again_at) {
+        Outcome::RenewalNeeded => Ok(unless_held(shared, domain, now).await?.into()),
+        later => Ok(later.into()),
+    }
+}
+
+/// A person went back to this certificate, perhaps because of what a renewal brought: it stays for a while.
+async fn unless_held(shared: &Shared, domain: &Domain, now: Timestamp) -> Result<Outcome, Error> {
+    let held = shared.store.held_until(domain.id).await?.filter(|until| *until > now);
+    Ok(held.map_or(Outcome::RenewalNeeded, |look_at| Outcome::RenewalLater { look_at }))
 }
 
 fn verdict(now: Timestamp, due_at: Timestamp, again_at: Timestamp) -> Outcome {

@@ -1,6 +1,6 @@
 //! Edges: what they should serve, and what they were seen serving.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
 use holdfast_gateway::point::{Point, around};
@@ -8,12 +8,14 @@ use holdfast_model::{DomainId, Note};
 use sqlx::Postgres;
 use uuid::Uuid;
 
-use super::{PostgresStore, TRIES, domain::due_unless_claimed, is_collision, sql};
+use super::{PostgresStore, collision_free, domain::due_unless_claimed, sql};
 use crate::{
-    Changes, DeploymentStatus, Edge, EdgeId, EdgeReport, Edges, Error, NewEdge, Observation,
-    Result, Revision, Topic,
+    Changes, DeploymentStatus, Desired, Edge, EdgeAgent, EdgeId, EdgeReport, Edges, Error, NewEdge,
+    Observation, Page, Paged, Refusal, Result, Revision, Topic,
+    edge::ListingPlace,
+    page::{name_after, paged},
     pool::Statement,
-    row::{Fields as _, edge, report, revision},
+    row::{Fields as _, edge, refusal, report, reports, revision},
 };
 
 /// An edge `e` as people see it.
@@ -22,7 +24,9 @@ macro_rules! select_edge {
         concat!(
             "SELECT e.*, e.last_seen_at > clock_timestamp() - interval '30 seconds' AS live,
                 (SELECT count(*) FROM deployment p, revision r WHERE p.edge_group = e.edge_group
-                    AND p.revision > CASE WHEN e.epoch = r.epoch THEN e.revision ELSE 0 END) AS behind
+                    AND p.revision > CASE WHEN e.epoch = r.epoch THEN e.revision ELSE 0 END) AS behind,
+                (SELECT count(*) FROM stranger s WHERE s.edge_id = e.id) AS strangers,
+                (SELECT count(*) FROM stranger s WHERE s.edge_id = e.id AND s.shadows) AS shadows
             FROM edge e WHERE ",
             $where
         )
@@ -37,6 +41,15 @@ const REGISTER: &str = "
         revision = CASE WHEN e.edge_group = EXCLUDED.edge_group THEN e.revision ELSE 0 END";
 const BY_NAME: &str = select_edge!("e.name = $1");
 const ALL: &str = select_edge!("true ORDER BY e.name");
+const IDENTITY: &str = "SELECT id, edge_group FROM edge WHERE name = $1";
+const DESCRIBE: &str = "
+    UPDATE edge SET agent_version = coalesce($2, agent_version), agent_target = coalesce($3, agent_target),
+        agent_mode = coalesce($4, agent_mode)
+    WHERE id = $1";
+const REFUSALS: &str = "
+    SELECT o.domain_id, d.name, o.sha256, o.error_code, o.error_detail, o.seen_at
+    FROM observation o JOIN domain d ON d.id = o.domain_id
+    WHERE o.edge_id = $1 AND o.error_code IS NOT NULL AND d.name > $2 ORDER BY d.name LIMIT $3";
 const LATEST: &str = "SELECT epoch, number AS revision FROM revision";
 
 // One statement, so that the counter and the rows are of the same moment.
@@ -47,36 +60,50 @@ const CHANGES: &str = "
     LEFT JOIN certificate c ON c.id = p.certificate_id
     ORDER BY p.revision";
 
+const DESIRED: &str = "
+    SELECT r.epoch, r.number AS latest, p.name, p.domain_id, p.certificate_id, p.revision, c.sha256
+    FROM revision r
+    LEFT JOIN LATERAL (SELECT * FROM deployment WHERE edge_group = $1 AND name > $2 AND certificate_id IS NOT NULL
+        ORDER BY name LIMIT $3) p ON true
+    LEFT JOIN certificate c ON c.id = p.certificate_id
+    ORDER BY p.name";
+
 /// The report is kept, and what waits for it becomes due: domains being deployed, those being removed, and those whose deployment had
-/// failed but are served now. What a failing edge repeats must not drive them round and round.
+/// failed but are served now. What a failing edge repeats must not drive them round and round. The domains' rows are locked before
+/// anything is kept of them: one that is gone meanwhile is seen to be, and leaves nothing behind.
 const OBSERVE: &str = concat!(
     "WITH before AS (SELECT id, edge_group, epoch, revision FROM edge WHERE id = $1 FOR UPDATE),
     heard AS (UPDATE edge e SET last_seen_at = clock_timestamp(), epoch = $2, revision = $3, error_code = $4, error_detail = $5
         FROM before b WHERE e.id = b.id RETURNING e.id),
     said AS (SELECT * FROM unnest($6::uuid[], $7::text[], $8::text[], $9::text[]) AS s (domain_id, sha256, code, detail)),
-    kept AS (
-        INSERT INTO observation (domain_id, edge_id, sha256, error_code, error_detail, seen_at)
-        SELECT s.domain_id, heard.id, s.sha256, s.code, s.detail, clock_timestamp()
-        FROM heard, said s JOIN domain d ON d.id = s.domain_id AND d.removed_at IS NULL
-        ON CONFLICT (domain_id, edge_id) DO UPDATE SET sha256 = EXCLUDED.sha256, error_code = EXCLUDED.error_code,
-            error_detail = EXCLUDED.error_detail, seen_at = EXCLUDED.seen_at),
     gone AS (
         SELECT p.domain_id FROM before b JOIN deployment p ON p.edge_group = b.edge_group AND p.certificate_id IS NULL
             AND p.revision > CASE WHEN b.epoch = $2 THEN b.revision ELSE 0 END AND p.revision <= $3),
-    waiting AS (
-        SELECT d.id FROM domain d LEFT JOIN certificate c ON c.id = d.certificate_id LEFT JOIN said s ON s.domain_id = d.id
+    alive AS (
+        SELECT d.id, d.state, d.removing_since, d.certificate_id FROM domain d
         WHERE d.id IN (SELECT domain_id FROM said UNION SELECT domain_id FROM gone) AND d.removed_at IS NULL
-          AND (d.removing_since IS NOT NULL OR d.state = 'CertificateDeploying'
-               OR (d.state = 'CertificateDeploymentFailed' AND s.sha256 = c.sha256))
-        ORDER BY d.id FOR UPDATE OF d),
+        ORDER BY d.id FOR NO KEY UPDATE OF d),
+    kept AS (
+        INSERT INTO observation (domain_id, edge_id, sha256, error_code, error_detail, seen_at)
+        SELECT s.domain_id, heard.id, s.sha256, s.code, s.detail, clock_timestamp()
+        FROM heard, said s JOIN alive d ON d.id = s.domain_id
+        ON CONFLICT (domain_id, edge_id) DO UPDATE SET sha256 = EXCLUDED.sha256, error_code = EXCLUDED.error_code,
+            error_detail = EXCLUDED.error_detail, seen_at = EXCLUDED.seen_at),
+    waiting AS (
+        SELECT d.id FROM alive d LEFT JOIN certificate c ON c.id = d.certificate_id LEFT JOIN said s ON s.domain_id = d.id
+        WHERE d.removing_since IS NOT NULL OR d.state = 'CertificateDeploying'
+           OR (d.state = 'CertificateDeploymentFailed' AND s.sha256 = c.sha256)),
     nudged AS (UPDATE domain d SET nudged = true, ",
     due_unless_claimed!(),
     "   FROM waiting w, heard WHERE d.id = w.id RETURNING d.id)
     SELECT (SELECT count(*) FROM nudged) AS nudged FROM heard"
 );
 
-const STATUS: &str = "
-    SELECT r.epoch, p.revision AS deployed, p.certificate_id, p.updated_at, c.sha256 AS desired,
+macro_rules! status {
+    ($which:literal) => {
+        concat!(
+            "
+    SELECT d.id AS domain, r.epoch, p.revision AS deployed, p.certificate_id, p.updated_at, c.sha256 AS desired,
         e.name AS edge, e.last_seen_at > clock_timestamp() - interval '30 seconds' AS live,
         e.epoch = r.epoch AND e.revision >= p.revision IS TRUE AS reached,
         o.sha256 AS seen_sha256, o.error_code, o.error_detail, o.seen_at
@@ -85,7 +112,15 @@ const STATUS: &str = "
     LEFT JOIN certificate c ON c.id = p.certificate_id
     LEFT JOIN edge e ON e.edge_group = d.edge_group
     LEFT JOIN observation o ON o.domain_id = d.id AND o.edge_id = e.id
-    WHERE d.id = $1 ORDER BY e.name";
+    WHERE ",
+            $which,
+            " ORDER BY d.id, e.name"
+        )
+    };
+}
+
+const STATUS: &str = status!("d.id = $1");
+const STATUSES: &str = status!("d.id = ANY($1::uuid[])");
 
 #[async_trait]
 impl Edges for PostgresStore {
@@ -94,6 +129,33 @@ impl Edges for PostgresStore {
         let register = sql(REGISTER).bind(Uuid::now_v7()).bind(name).bind(group);
         around(Point::STORE_OBSERVE, self.pool.execute("register an edge", register)).await?;
         edge(&self.pool.one("read an edge", sql(BY_NAME).bind(name)).await?)
+    }
+
+    async fn describe_edge(&self, edge: EdgeId, agent: &EdgeAgent) -> Result<()> {
+        let describe = sql(DESCRIBE)
+            .bind(edge.0)
+            .bind(agent.version.as_deref())
+            .bind(agent.target.as_deref())
+            .bind(agent.mode.as_deref());
+        around(Point::STORE_OBSERVE, self.pool.execute("describe an edge", describe)).await?;
+        Ok(())
+    }
+
+    async fn edge_named(&self, name: &str) -> Result<Option<Edge>> {
+        let row = self.pool.row("read an edge", sql(BY_NAME).bind(name)).await?;
+        row.as_ref().map(edge).transpose()
+    }
+
+    async fn edge_identity(&self, name: &str) -> Result<Option<(EdgeId, String)>> {
+        let row = self.pool.row("find an edge", sql(IDENTITY).bind(name)).await?;
+        row.map(|row| Ok((EdgeId(row.id("id")?), row.text("edge_group")?))).transpose()
+    }
+
+    async fn refusals(&self, edge: EdgeId, page: &Page) -> Result<Paged<Refusal>> {
+        let after = name_after(page)?.unwrap_or_default();
+        let statement = sql(REFUSALS).bind(edge.0).bind(after).bind(page.rows());
+        let rows = self.pool.rows("list refusals", statement).await?;
+        paged(&rows, page, |row| Ok((Some(refusal(row)?), row.text("name")?)))
     }
 
     async fn edges(&self) -> Result<Vec<Edge>> {
@@ -111,26 +173,32 @@ impl Edges for PostgresStore {
         Changes::read(&rows, after, limit)
     }
 
+    async fn desired(&self, group: &str, page: &Page) -> Result<Desired> {
+        let place = ListingPlace::of(page)?;
+        let statement = sql(DESIRED).bind(group).bind(place.after.clone()).bind(page.rows());
+        let rows = self.pool.rows("list what is desired", statement).await?;
+        Desired::read(&rows, &place, page)
+    }
+
     async fn observe(&self, edge: EdgeId, report: &EdgeReport) -> Result<()> {
-        let mut tries = 0;
-        loop {
-            let observe = self.pool.row("take a report", observed(edge, report));
-            let row = match around(Point::STORE_OBSERVE, observe).await {
-                Err(error) if is_collision(&error) && tries < TRIES => {
-                    tries += 1;
-                    continue;
-                }
-                done => done?.ok_or(Error::NotFound("edge"))?,
-            };
-            if row.number("nudged")? > 0 {
-                self.herald.tell(&[Topic::Work]);
-            }
-            return Ok(());
+        let observe = || self.pool.row("take a report", observed(edge, report));
+        let row = around(Point::STORE_OBSERVE, collision_free(observe)).await?;
+        if row.ok_or(Error::NotFound("edge"))?.number("nudged")? > 0 {
+            self.herald.tell(&[Topic::Work]);
         }
+        Ok(())
     }
 
     async fn deployment(&self, domain: DomainId) -> Result<DeploymentStatus> {
         report(&self.pool.rows("look at a deployment", sql(STATUS).bind(domain.0)).await?)
+    }
+
+    async fn deployments(
+        &self,
+        domains: &[DomainId],
+    ) -> Result<HashMap<DomainId, DeploymentStatus>> {
+        let ids: Vec<Uuid> = domains.iter().map(|domain| domain.0).collect();
+        reports(&self.pool.rows("look at deployments", sql(STATUSES).bind(ids)).await?)
     }
 }
 

@@ -1,9 +1,14 @@
 //! Rows of edges, of what they should serve and of what they were seen serving.
 
+use std::collections::HashMap;
+
 use holdfast_model::{DomainId, Note, Timestamp};
 
-use super::Fields;
-use crate::{CertificateId, Change, DeploymentStatus, Edge, EdgeId, Result, Revision};
+use super::{Fields, corrupt};
+use crate::{
+    Adoption, CertificateId, Change, DeploymentStatus, Edge, EdgeAgent, EdgeId, Refusal, Result,
+    Revision, Stranger,
+};
 
 pub(crate) fn revision(row: &impl Fields) -> Result<Revision> {
     Ok(Revision { epoch: row.number("epoch")?, number: row.number("revision")? })
@@ -19,7 +24,39 @@ pub(crate) fn edge(row: &impl Fields) -> Result<Edge> {
         revision: revision(row)?,
         behind: u64::try_from(row.number("behind")?).unwrap_or(0),
         last_error: row.note("error_code", "error_detail")?,
+        agent: EdgeAgent {
+            version: row.maybe_text("agent_version")?,
+            target: row.maybe_text("agent_target")?,
+            mode: row.maybe_text("agent_mode")?,
+        },
+        strangers: u64::try_from(row.number("strangers")?).unwrap_or(0),
+        shadows: u64::try_from(row.number("shadows")?).unwrap_or(0),
     })
+}
+
+pub(crate) fn refusal(row: &impl Fields) -> Result<Refusal> {
+    let note = row.note("error_code", "error_detail")?;
+    Ok(Refusal {
+        domain: DomainId(row.id("domain_id")?),
+        name: row.hostname("name")?,
+        sha256: row.maybe_text("sha256")?,
+        note: note.ok_or_else(|| corrupt("refusal", "nothing"))?,
+        seen_at: row.at("seen_at")?,
+    })
+}
+
+pub(crate) fn stranger(row: &impl Fields) -> Result<Stranger> {
+    let names = row.text("names")?;
+    Ok(Stranger {
+        file: row.text("file")?,
+        names: serde_json::from_str(&names).map_err(|_| corrupt("names of a stranger", names))?,
+        sha256: row.maybe_text("sha256")?,
+        shadows: row.flag("shadows")?,
+    })
+}
+
+pub(crate) fn adoption(row: &impl Fields) -> Result<Adoption> {
+    Ok(Adoption { file: row.text("file")?, name: row.hostname("name")? })
 }
 
 pub(crate) fn change(row: &impl Fields, epoch: i64) -> Result<Change> {
@@ -62,6 +99,21 @@ pub(crate) fn report(rows: &[impl Fields]) -> Result<DeploymentStatus> {
         }
     }
     Ok(status)
+}
+
+/// The same of many domains: rows that carry `domain` and stand together by it.
+pub(crate) fn reports(rows: &[impl Fields]) -> Result<HashMap<DomainId, DeploymentStatus>> {
+    let ids: Vec<_> = rows.iter().map(|row| row.id("domain")).collect::<Result<_>>()?;
+    let mut found = HashMap::new();
+    let mut rest = rows;
+    for same in ids.chunk_by(|one, other| one == other) {
+        let (own, others) = rest.split_at(same.len());
+        rest = others;
+        if let Some(id) = same.first() {
+            found.insert(DomainId(*id), report(own)?);
+        }
+    }
+    Ok(found)
 }
 
 fn view(row: &impl Fields) -> Result<Option<EdgeView>> {

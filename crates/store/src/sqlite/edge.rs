@@ -1,6 +1,6 @@
 //! Edges: what they should serve, and what they were seen serving.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use async_trait::async_trait;
 use holdfast_gateway::point::{Point, around};
@@ -9,9 +9,11 @@ use uuid::Uuid;
 
 use super::{SqliteStore, Tx, domain::due_unless_claimed, now, sql, time};
 use crate::{
-    Changes, DeploymentStatus, Edge, EdgeId, EdgeReport, Edges, Error, NewEdge, Observation,
-    Result, Revision, Topic,
-    row::{Fields as _, edge, report, revision},
+    Changes, DeploymentStatus, Desired, Edge, EdgeAgent, EdgeId, EdgeReport, Edges, Error, NewEdge,
+    Observation, Page, Paged, Refusal, Result, Revision, Topic,
+    edge::ListingPlace,
+    page::{name_after, paged},
+    row::{Fields as _, edge, refusal, report, reports, revision},
 };
 
 const LIVE: Duration = Duration::from_secs(30);
@@ -22,7 +24,9 @@ macro_rules! select_edge {
         concat!(
             "SELECT e.*, e.last_seen_at > $1 AS live,
                 (SELECT count(*) FROM deployment p, revision r WHERE p.edge_group = e.edge_group
-                    AND p.revision > CASE WHEN e.epoch = r.epoch THEN e.revision ELSE 0 END) AS behind
+                    AND p.revision > CASE WHEN e.epoch = r.epoch THEN e.revision ELSE 0 END) AS behind,
+                (SELECT count(*) FROM stranger s WHERE s.edge_id = e.id) AS strangers,
+                (SELECT count(*) FROM stranger s WHERE s.edge_id = e.id AND s.shadows) AS shadows
             FROM edge e WHERE ",
             $where
         )
@@ -36,6 +40,15 @@ const REGISTER: &str = "
         revision = CASE WHEN edge_group = excluded.edge_group THEN revision ELSE 0 END, edge_group = excluded.edge_group";
 const BY_NAME: &str = select_edge!("e.name = $2");
 const ALL: &str = select_edge!("true ORDER BY e.name");
+const IDENTITY: &str = "SELECT id, edge_group FROM edge WHERE name = $1";
+const DESCRIBE: &str = "
+    UPDATE edge SET agent_version = coalesce($2, agent_version), agent_target = coalesce($3, agent_target),
+        agent_mode = coalesce($4, agent_mode)
+    WHERE id = $1";
+const REFUSALS: &str = "
+    SELECT o.domain_id, d.name, o.sha256, o.error_code, o.error_detail, o.seen_at
+    FROM observation o JOIN domain d ON d.id = o.domain_id
+    WHERE o.edge_id = $1 AND o.error_code IS NOT NULL AND d.name > $2 ORDER BY d.name LIMIT $3";
 const LATEST: &str = "SELECT epoch, number AS revision FROM revision";
 
 // One statement, so that the counter and the rows are of the same moment.
@@ -45,6 +58,14 @@ const CHANGES: &str = "
     LEFT JOIN (SELECT * FROM deployment WHERE edge_group = $1 AND revision > $2 ORDER BY revision LIMIT $3) p
     LEFT JOIN certificate c ON c.id = p.certificate_id
     ORDER BY p.revision";
+
+const DESIRED: &str = "
+    SELECT r.epoch, r.number AS latest, p.name, p.domain_id, p.certificate_id, p.revision, c.sha256
+    FROM revision r
+    LEFT JOIN (SELECT * FROM deployment WHERE edge_group = $1 AND name > $2 AND certificate_id IS NOT NULL
+        ORDER BY name LIMIT $3) p
+    LEFT JOIN certificate c ON c.id = p.certificate_id
+    ORDER BY p.name";
 
 const NEXT: &str = "UPDATE revision SET number = number + 1 RETURNING number";
 const DEPLOY: &str = "
@@ -57,7 +78,8 @@ const HEARD: &str = "
     UPDATE edge SET last_seen_at = $2, epoch = $3, revision = $4, error_code = $5, error_detail = $6 WHERE id = $1";
 const SEEN: &str = "
     INSERT INTO observation (domain_id, edge_id, sha256, error_code, error_detail, seen_at)
-    SELECT id, $2, $3, $4, $5, $6 FROM domain WHERE id = $1 AND removed_at IS NULL
+    SELECT d.id, e.id, $3, $4, $5, $6 FROM domain d JOIN edge e ON e.id = $2 AND e.edge_group = d.edge_group
+    WHERE d.id = $1 AND d.removed_at IS NULL
     ON CONFLICT (domain_id, edge_id) DO UPDATE SET sha256 = excluded.sha256, error_code = excluded.error_code,
         error_detail = excluded.error_detail, seen_at = excluded.seen_at";
 
@@ -72,8 +94,11 @@ const NUDGE: &str = concat!(
 const GONE: &str = "
     SELECT domain_id FROM deployment WHERE edge_group = $1 AND certificate_id IS NULL AND revision > $2 AND revision <= $3";
 
-const STATUS: &str = "
-    SELECT r.epoch, p.revision AS deployed, p.certificate_id, p.updated_at, c.sha256 AS desired,
+macro_rules! status {
+    ($which:literal) => {
+        concat!(
+            "
+    SELECT d.id AS domain, r.epoch, p.revision AS deployed, p.certificate_id, p.updated_at, c.sha256 AS desired,
         e.name AS edge, e.last_seen_at > $2 AS live, coalesce(e.epoch = r.epoch AND e.revision >= p.revision, 0) AS reached,
         o.sha256 AS seen_sha256, o.error_code, o.error_detail, o.seen_at
     FROM domain d JOIN revision r
@@ -81,7 +106,15 @@ const STATUS: &str = "
     LEFT JOIN certificate c ON c.id = p.certificate_id
     LEFT JOIN edge e ON e.edge_group = d.edge_group
     LEFT JOIN observation o ON o.domain_id = d.id AND o.edge_id = e.id
-    WHERE d.id = $1 ORDER BY e.name";
+    WHERE ",
+            $which,
+            " ORDER BY d.id, e.name"
+        )
+    };
+}
+
+const STATUS: &str = status!("d.id = $1");
+const STATUSES: &str = status!("d.id IN (SELECT unhex(value) FROM json_each($1))");
 
 fn live_since() -> i64 {
     time(now().minus(LIVE))
@@ -95,6 +128,34 @@ impl Edges for SqliteStore {
         around(Point::STORE_OBSERVE, self.writer.execute("register an edge", register)).await?;
         let read = sql(BY_NAME).bind(live_since()).bind(name);
         edge(&self.readers.one("read an edge", read).await?)
+    }
+
+    async fn describe_edge(&self, edge: EdgeId, agent: &EdgeAgent) -> Result<()> {
+        let describe = sql(DESCRIBE)
+            .bind(edge.0)
+            .bind(agent.version.as_deref())
+            .bind(agent.target.as_deref())
+            .bind(agent.mode.as_deref());
+        around(Point::STORE_OBSERVE, self.writer.execute("describe an edge", describe)).await?;
+        Ok(())
+    }
+
+    async fn edge_named(&self, name: &str) -> Result<Option<Edge>> {
+        let read = sql(BY_NAME).bind(live_since()).bind(name);
+        let row = self.readers.row("read an edge", read).await?;
+        row.as_ref().map(edge).transpose()
+    }
+
+    async fn edge_identity(&self, name: &str) -> Result<Option<(EdgeId, String)>> {
+        let row = self.readers.row("find an edge", sql(IDENTITY).bind(name)).await?;
+        row.map(|row| Ok((EdgeId(row.id("id")?), row.text("edge_group")?))).transpose()
+    }
+
+    async fn refusals(&self, edge: EdgeId, page: &Page) -> Result<Paged<Refusal>> {
+        let after = name_after(page)?.unwrap_or_default();
+        let statement = sql(REFUSALS).bind(edge.0).bind(after).bind(page.rows());
+        let rows = self.readers.rows("list refusals", statement).await?;
+        paged(&rows, page, |row| Ok((Some(refusal(row)?), row.text("name")?)))
     }
 
     async fn edges(&self) -> Result<Vec<Edge>> {
@@ -113,6 +174,13 @@ impl Edges for SqliteStore {
         Changes::read(&rows, after, limit)
     }
 
+    async fn desired(&self, group: &str, page: &Page) -> Result<Desired> {
+        let place = ListingPlace::of(page)?;
+        let statement = sql(DESIRED).bind(group).bind(place.after.clone()).bind(page.rows());
+        let rows = self.readers.rows("list what is desired", statement).await?;
+        Desired::read(&rows, &place, page)
+    }
+
     async fn observe(&self, edge: EdgeId, report: &EdgeReport) -> Result<()> {
         if around(Point::STORE_OBSERVE, self.take_report(edge, report)).await? {
             self.tell(&[Topic::Work]);
@@ -123,6 +191,16 @@ impl Edges for SqliteStore {
     async fn deployment(&self, domain: DomainId) -> Result<DeploymentStatus> {
         let statement = sql(STATUS).bind(domain.0).bind(live_since());
         report(&self.readers.rows("look at a deployment", statement).await?)
+    }
+
+    async fn deployments(
+        &self,
+        domains: &[DomainId],
+    ) -> Result<HashMap<DomainId, DeploymentStatus>> {
+        let ids: Vec<_> = domains.iter().map(|domain| domain.0.simple().to_string()).collect();
+        let ids = serde_json::to_string(&ids).unwrap_or_default();
+        let statement = sql(STATUSES).bind(ids).bind(live_since());
+        reports(&self.readers.rows("look at deployments", statement).await?)
     }
 }
 
@@ -170,7 +248,9 @@ async fn see(transaction: &mut Tx, edge: EdgeId, seen: &Observation) -> Result<u
         .bind(seen.error.as_ref().map(|note: &Note| note.code.to_string()))
         .bind(seen.error.as_ref().map(|note| note.detail.as_str()))
         .bind(time(now()));
-    transaction.execute(statement).await?;
+    if transaction.execute(statement).await?.rows_affected() == 0 {
+        return Ok(0);
+    }
     nudge(transaction, seen.domain.0, seen.sha256.as_deref()).await
 }
 

@@ -1,0 +1,36 @@
+-- Agents beside proxies: what they are, which files of others they found there, and which of those they are asked to take over.
+-- The release before does not know any of it, and needs not.
+
+ALTER TABLE edge ADD COLUMN agent_version text, ADD COLUMN agent_target text, ADD COLUMN agent_mode text;
+
+-- A file that serves certificates at an edge and is none of ours. `names` is a JSON list.
+CREATE TABLE stranger (
+    edge_id uuid             NOT NULL,
+    file    text COLLATE "C" NOT NULL,
+    names   text             NOT NULL,
+    sha256  text,
+    shadows boolean          NOT NULL,
+    seen_at timestamptz      NOT NULL,
+    PRIMARY KEY (edge_id, file)
+);
+
+-- A person asked the edge to take such a file over for a name of ours; gone once the edge has said how it went.
+CREATE TABLE adoption (
+    edge_id      uuid             NOT NULL,
+    file         text COLLATE "C" NOT NULL,
+    name         text COLLATE "C" NOT NULL,
+    requested_at timestamptz      NOT NULL,
+    delivered_at timestamptz,
+    PRIMARY KEY (edge_id, file, name)
+);
+
+-- A new edge lists by name.
+CREATE INDEX deployment_listing ON deployment (edge_group, name) WHERE certificate_id IS NOT NULL;
+-- What an edge refuses.
+CREATE INDEX observation_refused ON observation (edge_id, domain_id) WHERE error_code IS NOT NULL;
+-- An edge fetches by fingerprint; a person goes back to the certificate before.
+CREATE INDEX certificate_sha256 ON certificate (sha256);
+CREATE INDEX certificate_domain ON certificate (domain_id, created_at);
+
+-- After a return to it, a certificate is not renewed before this.
+ALTER TABLE certificate ADD COLUMN held_until timestamptz;

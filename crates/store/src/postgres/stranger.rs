@@ -1,0 +1,118 @@
+//! Strangers at edges, and the requests to take them over.
+
+use async_trait::async_trait;
+use holdfast_gateway::point::{Point, around};
+use sqlx::Postgres;
+
+use super::{PostgresStore, sql};
+use crate::{
+    Actor, Adopt, Adoption, EdgeId, Error, Page, Paged, Result, Stranger, Strangers, Topic,
+    page::paged,
+    pool::Transaction,
+    row::{Fields as _, adoption, stranger},
+    stranger::{MANY, adoption_subject},
+};
+
+const LOCK: &str = "SELECT id FROM edge WHERE id = $1 FOR UPDATE";
+const FORGET: &str = "DELETE FROM stranger WHERE edge_id = $1 AND NOT (file = ANY($2))";
+const KEEP: &str = "
+    INSERT INTO stranger AS s (edge_id, file, names, sha256, shadows, seen_at)
+    SELECT $1, n.file, n.names, n.sha256, n.shadows, clock_timestamp()
+    FROM unnest($2::text[], $3::text[], $4::text[], $5::boolean[]) AS n (file, names, sha256, shadows)
+    ON CONFLICT (edge_id, file) DO UPDATE SET names = EXCLUDED.names, sha256 = EXCLUDED.sha256, shadows = EXCLUDED.shadows,
+        seen_at = EXCLUDED.seen_at
+    WHERE (s.names, s.sha256, s.shadows) IS DISTINCT FROM (EXCLUDED.names, EXCLUDED.sha256, EXCLUDED.shadows)";
+const LIST: &str = "SELECT * FROM stranger WHERE edge_id = $1 AND file > $2 ORDER BY file LIMIT $3";
+
+const ADOPT: &str = "
+    INSERT INTO adoption (edge_id, file, name, requested_at)
+    SELECT DISTINCT s.edge_id, s.file, p.name, clock_timestamp()
+    FROM edge e JOIN stranger s ON s.edge_id = e.id
+    CROSS JOIN LATERAL jsonb_array_elements_text(s.names::jsonb) AS n (name)
+    JOIN deployment p ON p.name = n.name AND p.edge_group = e.edge_group AND p.certificate_id IS NOT NULL
+    WHERE e.id = $1 AND ($2::text IS NULL OR p.name = $2) AND ($3::text IS NULL OR s.file = $3)
+    ON CONFLICT (edge_id, file, name) DO UPDATE SET requested_at = EXCLUDED.requested_at, delivered_at = NULL
+    RETURNING file, name";
+const TOLD: &str = "
+    UPDATE adoption SET delivered_at = clock_timestamp()
+    WHERE edge_id = $1 AND (delivered_at IS NULL OR delivered_at < clock_timestamp() - interval '30 seconds')
+    RETURNING file, name";
+const DONE: &str = "
+    DELETE FROM adoption a USING unnest($2::text[], $3::text[]) AS n (file, name)
+    WHERE a.edge_id = $1 AND a.file = n.file AND a.name = n.name";
+
+#[async_trait]
+impl Strangers for PostgresStore {
+    async fn keep_strangers(&self, edge: EdgeId, strangers: &[Stranger]) -> Result<()> {
+        let mut transaction = self.pool.begin("keep strangers").await?;
+        around(Point::STORE_OBSERVE, async {
+            keep(&mut transaction, edge, strangers).await?;
+            transaction.commit().await
+        })
+        .await
+    }
+
+    async fn strangers(&self, edge: EdgeId, page: &Page) -> Result<Paged<Stranger>> {
+        let after = page.after.clone().unwrap_or_default();
+        let statement = sql(LIST).bind(edge.0).bind(after).bind(page.rows());
+        let rows = self.pool.rows("list strangers", statement).await?;
+        paged(&rows, page, |row| Ok((Some(stranger(row)?), row.text("file")?)))
+    }
+
+    async fn adopt(&self, edge: EdgeId, what: &Adopt, actor: &Actor) -> Result<Vec<Adoption>> {
+        let mut transaction = self.pool.begin("ask to adopt").await?;
+        let ask = sql(ADOPT)
+            .bind(edge.0)
+            .bind(what.name().map(ToOwned::to_owned))
+            .bind(what.file().map(ToOwned::to_owned));
+        let asked = transaction.rows(ask).await?;
+        let asked: Vec<_> = asked.iter().map(adoption).collect::<Result<_>>()?;
+        for one in asked.iter().take(MANY) {
+            let subject = one.name.as_str();
+            super::event::note(&mut transaction, actor, "edge-adopt", subject, &one.file).await?;
+        }
+        if let Some(rest) = asked.len().checked_sub(MANY).filter(|rest| *rest > 0) {
+            let subject = adoption_subject(edge);
+            let detail = format!("and {rest} files more");
+            super::event::note(&mut transaction, actor, "edge-adopt", &subject, &detail).await?;
+        }
+        transaction.commit().await?;
+        self.herald.tell(&[Topic::Deployments, Topic::Events]);
+        Ok(asked)
+    }
+
+    async fn adoptions(&self, edge: EdgeId) -> Result<Vec<Adoption>> {
+        let rows = self.pool.rows("read adoptions", sql(TOLD).bind(edge.0)).await?;
+        rows.iter().map(adoption).collect()
+    }
+
+    async fn adopted(&self, edge: EdgeId, done: &[Adoption]) -> Result<()> {
+        let files: Vec<_> = done.iter().map(|one| one.file.clone()).collect();
+        let names: Vec<_> = done.iter().map(|one| one.name.to_string()).collect();
+        let statement = sql(DONE).bind(edge.0).bind(files).bind(names);
+        around(Point::STORE_OBSERVE, self.pool.execute("end adoptions", statement)).await?;
+        Ok(())
+    }
+}
+
+async fn keep(
+    transaction: &mut Transaction<'_, Postgres>,
+    edge: EdgeId,
+    strangers: &[Stranger],
+) -> Result<()> {
+    // Two reports of one edge, out of order over two replicas, take their turns.
+    if transaction.row(sql(LOCK).bind(edge.0)).await?.is_none() {
+        return Err(Error::NotFound("edge"));
+    }
+    let files: Vec<_> = strangers.iter().map(|one| one.file.clone()).collect();
+    transaction.execute(sql(FORGET).bind(edge.0).bind(files.clone())).await?;
+    let names = |one: &Stranger| serde_json::to_string(&one.names).unwrap_or_default();
+    let keep = sql(KEEP)
+        .bind(edge.0)
+        .bind(files)
+        .bind(strangers.iter().map(names).collect::<Vec<_>>())
+        .bind(strangers.iter().map(|one| one.sha256.clone()).collect::<Vec<_>>())
+        .bind(strangers.iter().map(|one| one.shadows).collect::<Vec<_>>());
+    transaction.execute(keep).await?;
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! Strangers at edges, and the requests to take them over.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use holdfast_gateway::point::{Point, around};
+
+use super::{SqliteStore, Tx, event, now, sql, time};
+use crate::{
+    Actor, Adopt, Adoption, EdgeId, Error, Page, Paged, Result, Stranger, Strangers, Topic,
+    page::paged,
+    row::{Fields as _, adoption, stranger},
+    stranger::{MANY, adoption_subject},
+};
+
+/// How long an edge may take to say how it went before it is told again.
+const AGAIN: Duration = Duration::from_secs(30);
+
+const KNOWN: &str = "SELECT id FROM edge WHERE id = $1";
+const FORGET: &str = "
+    DELETE FROM stranger WHERE edge_id = $1 AND file NOT IN (SELECT value FROM json_each($2))";
+const KEEP: &str = "
+    INSERT INTO stranger (edge_id, file, names, sha256, shadows, seen_at) VALUES ($1, $2, $3, $4, $5, $6)
+    ON CONFLICT (edge_id, file) DO UPDATE SET names = excluded.names, sha256 = excluded.sha256, shadows = excluded.shadows,
+        seen_at = excluded.seen_at";
+const LIST: &str = "SELECT * FROM stranger WHERE edge_id = $1 AND file > $2 ORDER BY file LIMIT $3";
+
+const ADOPT: &str = "
+    INSERT INTO adoption (edge_id, file, name, requested_at)
+    SELECT DISTINCT s.edge_id, s.file, p.name, $4
+    FROM edge e JOIN stranger s ON s.edge_id = e.id JOIN json_each(s.names) AS n
+    JOIN deployment p ON p.name = n.value AND p.edge_group = e.edge_group AND p.certificate_id IS NOT NULL
+    WHERE e.id = $1 AND ($2 IS NULL OR p.name = $2) AND ($3 IS NULL OR s.file = $3)
+    ON CONFLICT (edge_id, file, name) DO UPDATE SET requested_at = excluded.requested_at, delivered_at = NULL
+    RETURNING file, name";
+const WAITING: &str = "
+    SELECT file, name FROM adoption WHERE edge_id = $1 AND (delivered_at IS NULL OR delivered_at < $2)";
+const TOLD: &str = "
+    UPDATE adoption SET delivered_at = $3 WHERE edge_id = $1 AND (delivered_at IS NULL OR delivered_at < $2)
+    RETURNING file, name";
+const DONE: &str = "DELETE FROM adoption WHERE edge_id = $1 AND file = $2 AND name = $3";
+
+#[async_trait]
+impl Strangers for SqliteStore {
+    async fn keep_strangers(&self, edge: EdgeId, strangers: &[Stranger]) -> Result<()> {
+        let mut transaction = self.writer.begin("keep strangers").await?;
+        if transaction.row(sql(KNOWN).bind(edge.0)).await?.is_none() {
+            transaction.abandon().await?;
+            return Err(Error::NotFound("edge"));
+        }
+        around(Point::STORE_OBSERVE, async {
+            keep(&mut transaction, edge, strangers).await?;
+            transaction.commit().await
+        })
+        .await
+    }
+
+    async fn strangers(&self, edge: EdgeId, page: &Page) -> Result<Paged<Stranger>> {
+        let after = page.after.clone().unwrap_or_default();
+        let statement = sql(LIST).bind(edge.0).bind(after).bind(page.rows());
+        let rows = self.readers.rows("list strangers", statement).await?;
+        paged(&rows, page, |row| Ok((Some(stranger(row)?), row.text("file")?)))
+    }
+
+    async fn adopt(&self, edge: EdgeId, what: &Adopt, actor: &Actor) -> Result<Vec<Adoption>> {
+        let mut transaction = self.writer.begin("ask to adopt").await?;
+        let ask = sql(ADOPT)
+            .bind(edge.0)
+            .bind(what.name().map(ToOwned::to_owned))
+            .bind(what.file().map(ToOwned::to_owned))
+            .bind(time(now()));
+        let asked = transaction.rows(ask).await?;
+        let asked: Vec<_> = asked.iter().map(adoption).collect::<Result<_>>()?;
+        for one in asked.iter().take(MANY) {
+            let subject = one.name.as_str();
+            event::note(&mut transaction, actor, "edge-adopt", subject, &one.file).await?;
+        }
+        if let Some(rest) = asked.len().checked_sub(MANY).filter(|rest| *rest > 0) {
+            let subject = adoption_subject(edge);
+            let detail = format!("and {rest} files more");
+            event::note(&mut transaction, actor, "edge-adopt", &subject, &detail).await?;
+        }
+        transaction.commit().await?;
+        self.tell(&[Topic::Deployments, Topic::Events]);
+        Ok(asked)
+    }
+
+    async fn adoptions(&self, edge: EdgeId) -> Result<Vec<Adoption>> {
+        let before = time(now().minus(AGAIN));
+        // Every poll asks; only what is to be told is worth the writer's time.
+        let waiting = sql(WAITING).bind(edge.0).bind(before);
+        if self.readers.rows("read adoptions", waiting).await?.is_empty() {
+            return Ok(Vec::new());
+        }
+        let told = sql(TOLD).bind(edge.0).bind(before).bind(time(now()));
+        let rows = self.writer.rows("read adoptions", told).await?;
+        rows.iter().map(adoption).collect()
+    }
+
+    async fn adopted(&self, edge: EdgeId, done: &[Adoption]) -> Result<()> {
+        let mut transaction = self.writer.begin("end adoptions").await?;
+        around(Point::STORE_OBSERVE, async {
+            for one in done {
+                let end = sql(DONE).bind(edge.0).bind(one.file.clone()).bind(one.name.to_string());
+                transaction.execute(end).await?;
+            }
+            transaction.commit().await
+        })
+        .await
+    }
+}
+
+async fn keep(transaction: &mut Tx, edge: EdgeId, strangers: &[Stranger]) -> Result<()> {
+    let files: Vec<_> = strangers.iter().map(|one| one.file.as_str()).collect();
+    let files = serde_json::to_string(&files).unwrap_or_default();
+    transaction.execute(sql(FORGET).bind(edge.0).bind(files)).await?;
+    for one in strangers {
+        let keep = sql(KEEP)
+            .bind(edge.0)
+            .bind(one.file.clone())
+            .bind(serde_json::to_string(&one.names).unwrap_or_default())
+            .bind(one.sha256.clone())
+            .bind(one.shadows)
+            .bind(time(now()));
+        transaction.execute(keep).await?;
+    }
+    Ok(())
+}
