@@ -31,7 +31,7 @@ pub async fn domains(seeding: &Seeding<'_>) -> Result<()> {
     multiply(&mut connection, seeding).await?;
     connection.close().await?;
     let store = open(seeding.url).await?;
-    while store.fold_counts().await? > 0 {}
+    while store.fold_counts(None).await? > 0 {}
     drop(store);
     let mut connection = Connection::open(seeding.url).await?;
     connection.settle().await?;

@@ -18,13 +18,13 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     let minute = Duration::from_secs(60);
     tokio::join!(
         every(&shared, "fold counts", Duration::from_secs(10), |s| async move {
-            s.store.fold_counts().await
+            s.store.fold_counts(None).await
         }),
         every(&shared, "sweep challenges", 60 * minute, |s| async move {
-            s.store.sweep_challenges().await
+            s.store.sweep_challenges(None).await
         }),
         every(&shared, "prune events", 60 * minute, |s| async move {
-            s.store.prune_events(NOTICE_DAYS, PRUNE_ROWS).await
+            s.store.prune_events(None, NOTICE_DAYS, PRUNE_ROWS).await
         }),
         every(&shared, "move certificates", Duration::from_secs(5), |s| async move {
             move_some(&s).await
@@ -65,9 +65,9 @@ async fn move_some(shared: &Shared) -> Result<u64, Error> {
     if room == 0 {
         return Ok(0);
     }
-    let asked = shared.store.want_moved(&directory, room, &shared.config.actor()).await?;
+    let asked = shared.store.want_moved(None, &directory, room, &shared.config.actor()).await?;
     if asked == 0 && queued == 0 {
-        shared.store.move_from(None).await?;
+        shared.store.move_from(None, None).await?;
     }
     Ok(asked)
 }

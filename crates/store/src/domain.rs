@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use holdfast_model::{Domain, DomainId, Hostname, State, Wanted};
 
-use crate::{Actor, NewCertificate, Page, Paged, Result};
+use crate::{Actor, Fence, NewCertificate, Page, Paged, Result};
 
 /// A certificate that was brought along.
 #[derive(Debug, Clone)]
@@ -118,7 +118,13 @@ pub trait Domains: Send + Sync {
 
     /// Asks for a renewal of up to `limit` Active domains whose certificate came from `directory`, soonest end first. The
     /// orders are paced by the queue; callers pace the asking. Gives how many were asked.
-    async fn want_moved(&self, directory: &str, limit: u32, actor: &Actor) -> Result<u64>;
+    async fn want_moved(
+        &self,
+        fence: Option<&Fence>,
+        directory: &str,
+        limit: u32,
+        actor: &Actor,
+    ) -> Result<u64>;
 }
 
 impl DomainPatch {

@@ -40,6 +40,16 @@ pub enum Error {
     /// The worker's claim is over: another one works on it, or its time ran out.
     #[error("the claim on this domain was lost; its work is another's now")]
     ClaimLost,
+    /// Singleton work whose lease is another's now, or nobody's.
+    #[error(
+        "term {term} of the lease {lease:?} is over; what was about to be written is another's work now"
+    )]
+    Fenced {
+        /// The lease.
+        lease: String,
+        /// The term that is over.
+        term: i64,
+    },
     /// If-Match did not match.
     #[error("the domain changed meanwhile: version {seen}, not {expected}; read it again")]
     VersionMismatch {
@@ -146,6 +156,9 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The look at all open challenges that this one was to be answered from failed.
+    #[error("the open challenges could not be looked up; try again")]
+    RoundFailed,
     /// The account may not order before this.
     #[error("the CA account is paused until {0}")]
     Paused(Timestamp),
@@ -155,6 +168,6 @@ impl Error {
     /// Would the same call, later, perhaps succeed?
     #[must_use]
     pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::Database { .. } | Self::HolderVanished)
+        matches!(self, Self::Database { .. } | Self::HolderVanished | Self::RoundFailed)
     }
 }

@@ -5,16 +5,19 @@
 //! rests on unique rows and compare-and-swap, never on a lock alone. Time is the store's own clock.
 
 mod account;
+mod alert;
 mod bell;
 mod budget;
 mod certificate;
 mod challenge;
 mod claim;
 mod conflict;
+mod desk;
 mod domain;
 mod edge;
 mod error;
 mod event;
+mod fence;
 mod key;
 mod keyring;
 mod maintenance;
@@ -24,21 +27,27 @@ mod order;
 mod page;
 mod pool;
 mod postgres;
+mod replica;
 mod row;
 mod seal;
 mod secret;
 mod sqlite;
 mod stranger;
+mod task;
 mod token;
+mod vital;
 mod wake;
+mod webhook;
 mod work;
 
 use std::sync::Arc;
 
 pub use account::{Account, AccountId, Accounts, NewAccount, OrderLimits, Terms};
+pub use alert::{Alerts, DOMAIN_EXPIRING, StandingAlert};
 pub use certificate::{Bundle, CertificateId, Certificates, NewCertificate};
-pub use challenge::{ChallengeAnswer, ChallengeKind, Challenges, NewChallenge};
+pub use challenge::{ChallengeAnswer, ChallengeKind, Challenges, NewChallenge, OpenChallenge};
 pub use claim::{Claim, ClaimRequest, Claims, Holder};
+pub use desk::{ChallengeDesk, is_token};
 pub use domain::{Added, DomainFilter, DomainPatch, Domains, Import, NewDomain};
 pub use edge::{
     Change, Changes, DeploymentStatus, Desired, Edge, EdgeAgent, EdgeId, EdgeReport, Edges,
@@ -46,20 +55,28 @@ pub use edge::{
 };
 pub use error::{Error, Result};
 pub use event::{Actor, Event, EventBody, EventCursor, Events};
+pub use fence::{Fence, LeaseHome};
 pub use key::{Keys, MasterKey, Rotation, proof_answer};
-pub use maintenance::{Maintenance, Restored};
+pub use maintenance::{Maintenance, Restored, SweepCursor, Swept};
 pub use open::{OpenOptions, master_key_id, migrate, open};
 pub use order::{Order, OrderId, Orders};
 pub use page::{Page, Paged};
+pub use replica::{Beat, NewReplica, Replica, Replicas};
 pub use secret::Secret;
 pub use stranger::{Adopt, Adoption, Stranger, Strangers};
+pub use task::{TaskRun, TaskStatus, Tasks};
 pub use token::{NewToken, Scope, Token, TokenId, Tokens};
+pub use vital::{COUNTED, Expiring, VitalSigns, Vitals};
 pub use wake::{Topic, Wake};
+pub use webhook::{
+    Attempt, ClaimedDelivery, Delivery, NewDelivery, NewWebhook, Then, Webhook, WebhookId, Webhooks,
+};
 pub use work::{Admission, Claimant, Claimed, Commit, Products, Work, WorkBatch};
 
 /// Everything a replica remembers.
 pub trait Store:
     Accounts
+    + Alerts
     + Certificates
     + Challenges
     + Claims
@@ -69,15 +86,20 @@ pub trait Store:
     + Keys
     + Maintenance
     + Orders
+    + Replicas
     + Strangers
+    + Tasks
     + Tokens
+    + VitalSigns
     + Wake
+    + Webhooks
     + Work
 {
 }
 
 impl<T> Store for T where
     T: Accounts
+        + Alerts
         + Certificates
         + Challenges
         + Claims
@@ -87,9 +109,13 @@ impl<T> Store for T where
         + Keys
         + Maintenance
         + Orders
+        + Replicas
         + Strangers
+        + Tasks
         + Tokens
+        + VitalSigns
         + Wake
+        + Webhooks
         + Work
 {
 }

@@ -2,8 +2,9 @@
 
 use async_trait::async_trait;
 use holdfast_model::Timestamp;
+use uuid::Uuid;
 
-use crate::Result;
+use crate::{Fence, Result};
 
 /// What `restored` found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +17,25 @@ pub struct Restored {
     pub deployments: u64,
 }
 
-/// Chores.
+/// Where a sweep over certificates by their end goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SweepCursor {
+    /// The end of the last certificate seen.
+    pub not_after: Timestamp,
+    /// Its id.
+    pub id: Uuid,
+}
+
+/// What a part of a sweep gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Swept {
+    /// How many domains were made due that nobody would have looked at in time.
+    pub nudged: u64,
+    /// Where to go on; none at the end.
+    pub next: Option<SweepCursor>,
+}
+
+/// Chores. Those that write are singleton work: with a fence they commit only while its lease is held.
 #[async_trait]
 pub trait Maintenance: Send + Sync {
     /// A round trip to the database; gives its clock.
@@ -26,19 +45,28 @@ pub trait Maintenance: Send + Sync {
     async fn schema(&self) -> Result<(i64, i64)>;
 
     /// Folds the settled tail of events into the counts per state.
-    async fn fold_counts(&self) -> Result<u64>;
+    async fn fold_counts(&self, fence: Option<&Fence>) -> Result<u64>;
 
     /// Drops challenges older than ten days.
-    async fn sweep_challenges(&self) -> Result<u64>;
+    async fn sweep_challenges(&self, fence: Option<&Fence>) -> Result<u64>;
 
     /// Drops notices older than `days`, and the history of domains removed longer ago than that; at most `limit` rows.
-    async fn prune_events(&self, days: u32, limit: u32) -> Result<u64>;
+    async fn prune_events(&self, fence: Option<&Fence>, days: u32, limit: u32) -> Result<u64>;
+
+    /// Makes Active domains due that have no next look at all, or one that comes too late for their certificate: the safety net
+    /// under renewals. Reads at most `limit` certificates by their end, from `after` on.
+    async fn sweep_renewals(
+        &self,
+        fence: Option<&Fence>,
+        after: Option<SweepCursor>,
+        limit: u32,
+    ) -> Result<Swept>;
 
     /// A move of certificates to another CA that was asked for and is not finished: the old directory.
     async fn moving_from(&self) -> Result<Option<String>>;
 
     /// Notes that certificates of `directory` are to be moved, or that none are left.
-    async fn move_from(&self, directory: Option<&str>) -> Result<()>;
+    async fn move_from(&self, fence: Option<&Fence>, directory: Option<&str>) -> Result<()>;
 
     /// After the database was restored from a backup: the epoch rises, claims are void, every deployment
     /// is written anew and unfinished orders are looked at anew.

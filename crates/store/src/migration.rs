@@ -17,6 +17,16 @@ pub(crate) const POSTGRES: &[Migration] = &[
         sql: include_str!("../migrations/postgres/0001_begin.sql"),
     },
     Migration {
+        version: 2,
+        name: "cluster",
+        sql: include_str!("../migrations/postgres/0002_cluster.sql"),
+    },
+    Migration {
+        version: 3,
+        name: "webhook",
+        sql: include_str!("../migrations/postgres/0003_webhook.sql"),
+    },
+    Migration {
         version: 4,
         name: "edge",
         sql: include_str!("../migrations/postgres/0004_edge.sql"),
@@ -29,6 +39,16 @@ pub(crate) const SQLITE: &[Migration] = &[
         version: 1,
         name: "begin",
         sql: include_str!("../migrations/sqlite/0001_begin.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "cluster",
+        sql: include_str!("../migrations/sqlite/0002_cluster.sql"),
+    },
+    Migration {
+        version: 3,
+        name: "webhook",
+        sql: include_str!("../migrations/sqlite/0003_webhook.sql"),
     },
     Migration { version: 4, name: "edge", sql: include_str!("../migrations/sqlite/0004_edge.sql") },
 ];

@@ -8,7 +8,11 @@ mod domain;
 mod edge;
 mod event;
 mod order;
+mod replica;
+mod task;
 mod token;
+mod vital;
+mod webhook;
 
 use holdfast_model::{Hostname, Note, Timestamp};
 use sqlx::{Row, postgres::PgRow, sqlite::SqliteRow};
@@ -19,13 +23,17 @@ use crate::{Error, Result};
 
 pub(crate) use self::account::{account, budget, terms};
 pub(crate) use self::certificate::{Unopened, certificate};
-pub(crate) use self::challenge::{answer, challenge};
+pub(crate) use self::challenge::{answer, challenge, open_challenge};
 pub(crate) use self::claim::claim;
 pub(crate) use self::domain::{claimed, domain, domain_columns, listed, sorted_out};
 pub(crate) use self::edge::{adoption, change, edge, refusal, report, reports, revision, stranger};
 pub(crate) use self::event::event;
 pub(crate) use self::order::order;
+pub(crate) use self::replica::replica;
+pub(crate) use self::task::task;
 pub(crate) use self::token::token;
+pub(crate) use self::vital::{expiring, vitals};
+pub(crate) use self::webhook::{claimed_delivery, delivery, webhook};
 
 /// One row, by the names of its columns.
 pub(crate) trait Fields {

@@ -69,7 +69,7 @@ pub(super) async fn move_all(
         );
         return Err(Problem::new(Kind::SameDirectory, detail).with("field", "issued_by"));
     }
-    state.store.move_from(Some(&issued_by)).await?;
+    state.store.move_from(None, Some(&issued_by)).await?;
     let detail = format!("certificates of {issued_by} are moved to {}", state.directory);
     state.store.notice(&state.actor(&caller), "move-begun", &issued_by, &detail).await?;
     let directory = state.directory.clone();

@@ -7,10 +7,11 @@ use sqlx::Postgres;
 
 use super::{PostgresStore, sql};
 use crate::{
-    Actor, Added, DomainFilter, DomainPatch, Domains, Error, NewDomain, Page, Paged, Result, Topic,
+    Actor, Added, DomainFilter, DomainPatch, Domains, Error, Fence, NewDomain, Page, Paged, Result,
+    Topic,
     page::{name_after, paged, prefix_range},
     pool::Statement,
-    row::{Fields as _, domain, domain_columns, known_domain},
+    row::{Fields as _, domain, domain_columns, listed},
 };
 
 macro_rules! select_domain {
@@ -125,7 +126,7 @@ impl Domains for PostgresStore {
         };
         let from = name_after(page)?.map_or(from.clone(), |after| from.max(after));
         let rows = self.pool.rows("list domains", list(filter, &from, &to, page)).await?;
-        paged(&rows, page, |row| Ok((known_domain(row)?, row.text("name")?)))
+        paged(&rows, page, |row| Ok((listed(row), row.text("name")?)))
     }
 
     async fn patch(
@@ -178,14 +179,21 @@ impl Domains for PostgresStore {
         Ok(u64::try_from(row.number("place")?).ok().filter(|place| *place > 0))
     }
 
-    async fn want_moved(&self, directory: &str, limit: u32, actor: &Actor) -> Result<u64> {
+    async fn want_moved(
+        &self,
+        fence: Option<&Fence>,
+        directory: &str,
+        limit: u32,
+        actor: &Actor,
+    ) -> Result<u64> {
         let statement = sql(WANT_MOVED)
             .bind(directory)
             .bind(i64::from(limit))
             .bind(&*actor.instance)
             .bind(&*actor.name);
-        let moved = self.pool.rows("ask for a move", statement);
-        let asked = around(Point::STORE_WANT, moved).await?.len();
+        let mut transaction = self.fenced("ask for a move", fence).await?;
+        let asked = transaction.rows(statement).await?.len();
+        around(Point::STORE_WANT, transaction.commit()).await?;
         if asked > 0 {
             self.herald.tell(&[Topic::Work, Topic::Events]);
         }

@@ -3,10 +3,11 @@
 use async_trait::async_trait;
 use holdfast_gateway::point::{Point, around};
 use holdfast_model::Timestamp;
+use uuid::Uuid;
 
-use super::{PostgresStore, event::settled, sql};
+use super::{PostgresStore, collision_free, event::settled, sql, time};
 use crate::{
-    Maintenance, Restored, Result,
+    Fence, Maintenance, Restored, Result, SweepCursor, Swept, Topic,
     migration::{POSTGRES, newest},
     row::Fields as _,
 };
@@ -53,6 +54,27 @@ const PRUNE_ORDERS: &str = "
     DELETE FROM acme_order WHERE id IN (
         SELECT id FROM acme_order WHERE ended_at < clock_timestamp() - $1 * interval '1 day' ORDER BY ended_at LIMIT $2)";
 
+/// Nobody would look at them ever again.
+const FORGOTTEN: &str = "
+    UPDATE domain SET due_at = clock_timestamp() WHERE id IN (
+        SELECT id FROM domain WHERE due_at IS NULL AND state = 'Active' AND removing_since IS NULL AND removed_at IS NULL
+        ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED)";
+/// A next look in the last tenth of a certificate's life, or later, comes too late to renew it.
+const TOO_LATE: &str = "
+    WITH page AS (
+        SELECT id, domain_id, not_after, not_after - (not_after - not_before) / 10 AS renew_by FROM certificate
+        WHERE superseded_at IS NULL AND (not_after, id) > ($1, $2) AND not_after < clock_timestamp() + interval '30 days'
+        ORDER BY not_after, id LIMIT $3),
+    wrong AS (
+        SELECT d.id FROM page p JOIN domain d ON d.id = p.domain_id AND d.certificate_id = p.id
+        WHERE d.state = 'Active' AND d.removing_since IS NULL AND d.removed_at IS NULL
+          AND (d.claimed_until IS NULL OR d.claimed_until < clock_timestamp())
+          AND d.due_at > greatest(p.renew_by, clock_timestamp() + interval '1 hour')
+        FOR UPDATE OF d SKIP LOCKED),
+    nudged AS (UPDATE domain d SET due_at = clock_timestamp() FROM wrong WHERE d.id = wrong.id RETURNING d.id)
+    SELECT (SELECT count(*) FROM nudged) AS nudged, (SELECT count(*) FROM page) AS seen, last.not_after, last.id
+    FROM (VALUES (1)) one (one) LEFT JOIN LATERAL (SELECT not_after, id FROM page ORDER BY not_after DESC, id DESC LIMIT 1) last ON true";
+
 const MOVING_FROM: &str = "SELECT value FROM setting WHERE key = 'moving_from'";
 const MOVE_FROM: &str = "
     INSERT INTO setting (key, value) VALUES ('moving_from', $1) ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value";
@@ -69,8 +91,83 @@ impl Maintenance for PostgresStore {
         Ok((applied.number("version")?, newest(POSTGRES)))
     }
 
-    async fn fold_counts(&self) -> Result<u64> {
-        let mut transaction = self.pool.begin("fold counts").await?;
+    async fn fold_counts(&self, fence: Option<&Fence>) -> Result<u64> {
+        collision_free(|| self.fold_tail(fence)).await
+    }
+
+    async fn sweep_challenges(&self, fence: Option<&Fence>) -> Result<u64> {
+        let mut transaction = self.fenced("sweep challenges", fence).await?;
+        let swept = transaction.execute(sql(SWEEP)).await?.rows_affected();
+        around(Point::STORE_CHALLENGE_DROP, transaction.commit()).await?;
+        Ok(swept)
+    }
+
+    async fn prune_events(&self, fence: Option<&Fence>, days: u32, limit: u32) -> Result<u64> {
+        let (age, limit) = (i64::from(days), i64::from(limit));
+        let mut transaction = self.fenced("prune events", fence).await?;
+        let notices = sql(PRUNE_NOTICES).bind(age).bind(limit);
+        let mut pruned = transaction.execute(notices).await?.rows_affected();
+        let orders = sql(PRUNE_ORDERS).bind(age).bind(limit);
+        pruned += transaction.execute(orders).await?.rows_affected();
+        let removed = transaction.rows(sql(REMOVED).bind(age).bind(limit)).await?;
+        transaction.commit().await?;
+        for row in removed {
+            if pruned >= u64::try_from(limit).unwrap_or(0) {
+                break;
+            }
+            // One at a time: a guard must not stay open for longer than a third of a lease.
+            let mut transaction = self.fenced("prune a history", fence).await?;
+            let history = sql(PRUNE_HISTORY).bind(row.id("id")?);
+            let gone = transaction.one(history).await?.number("n")?;
+            transaction.commit().await?;
+            pruned += u64::try_from(gone).unwrap_or(0);
+        }
+        Ok(pruned)
+    }
+
+    async fn sweep_renewals(
+        &self,
+        fence: Option<&Fence>,
+        after: Option<SweepCursor>,
+        limit: u32,
+    ) -> Result<Swept> {
+        let mut transaction = self.fenced("sweep renewals", fence).await?;
+        let forgotten = sql(FORGOTTEN).bind(i64::from(limit));
+        let forgotten = transaction.execute(forgotten).await?.rows_affected();
+        let (not_after, id) =
+            after.map_or((Timestamp::from_seconds(0), Uuid::nil()), |at| (at.not_after, at.id));
+        let late = sql(TOO_LATE).bind(time(not_after)).bind(id).bind(i64::from(limit));
+        let late = transaction.one(late).await?;
+        transaction.commit().await?;
+        let nudged = forgotten + u64::try_from(late.number("nudged")?).unwrap_or(0);
+        if nudged > 0 {
+            self.herald.tell(&[Topic::Work]);
+        }
+        let more = late.number("seen")? >= i64::from(limit);
+        let last = late.maybe_at("not_after")?.zip(late.maybe_id("id")?).filter(|_| more);
+        Ok(Swept { nudged, next: last.map(|(not_after, id)| SweepCursor { not_after, id }) })
+    }
+
+    async fn moving_from(&self) -> Result<Option<String>> {
+        let row = self.pool.row("read what is moved", sql(MOVING_FROM)).await?;
+        row.map(|row| row.text("value")).transpose()
+    }
+
+    async fn move_from(&self, fence: Option<&Fence>, directory: Option<&str>) -> Result<()> {
+        let statement = directory.map_or_else(|| sql(STAY), |from| sql(MOVE_FROM).bind(from));
+        let mut transaction = self.fenced("note what is moved", fence).await?;
+        transaction.execute(statement).await?;
+        transaction.commit().await
+    }
+
+    async fn restored(&self) -> Result<Restored> {
+        self.restore().await
+    }
+}
+
+impl PostgresStore {
+    async fn fold_tail(&self, fence: Option<&Fence>) -> Result<u64> {
+        let mut transaction = self.fenced("fold counts", fence).await?;
         // Somebody else is at it: that will do.
         let Some(log) = transaction.row(sql(LOCK_LOG)).await? else {
             transaction.abandon().await?;
@@ -80,43 +177,5 @@ impl Maintenance for PostgresStore {
         let folded = transaction.one(fold).await?.number("n")?;
         transaction.commit().await?;
         Ok(u64::try_from(folded).unwrap_or(0))
-    }
-
-    async fn sweep_challenges(&self) -> Result<u64> {
-        let sweep = self.pool.execute("sweep challenges", sql(SWEEP));
-        Ok(around(Point::STORE_CHALLENGE_DROP, sweep).await?.rows_affected())
-    }
-
-    async fn prune_events(&self, days: u32, limit: u32) -> Result<u64> {
-        let (age, limit) = (i64::from(days), i64::from(limit));
-        let notices = sql(PRUNE_NOTICES).bind(age).bind(limit);
-        let mut pruned = self.pool.execute("prune notices", notices).await?.rows_affected();
-        let orders = sql(PRUNE_ORDERS).bind(age).bind(limit);
-        pruned += self.pool.execute("prune orders", orders).await?.rows_affected();
-        let removed = sql(REMOVED).bind(age).bind(limit);
-        for row in self.pool.rows("find removed domains", removed).await? {
-            if pruned >= u64::try_from(limit).unwrap_or(0) {
-                break;
-            }
-            let history = sql(PRUNE_HISTORY).bind(row.id("id")?);
-            let gone = self.pool.one("prune a history", history).await?.number("n")?;
-            pruned += u64::try_from(gone).unwrap_or(0);
-        }
-        Ok(pruned)
-    }
-
-    async fn moving_from(&self) -> Result<Option<String>> {
-        let row = self.pool.row("read what is moved", sql(MOVING_FROM)).await?;
-        row.map(|row| row.text("value")).transpose()
-    }
-
-    async fn move_from(&self, directory: Option<&str>) -> Result<()> {
-        let statement = directory.map_or_else(|| sql(STAY), |from| sql(MOVE_FROM).bind(from));
-        self.pool.execute("note what is moved", statement).await?;
-        Ok(())
-    }
-
-    async fn restored(&self) -> Result<Restored> {
-        self.restore().await
     }
 }

@@ -7,10 +7,11 @@ use sqlx::Sqlite;
 
 use super::{SqliteStore, event, now, sql, time};
 use crate::{
-    Actor, Added, DomainFilter, DomainPatch, Domains, Error, NewDomain, Page, Paged, Result, Topic,
+    Actor, Added, DomainFilter, DomainPatch, Domains, Error, Fence, NewDomain, Page, Paged, Result,
+    Topic,
     page::{name_after, paged, prefix_range},
     pool::Statement,
-    row::{Fields as _, domain, domain_columns, known_domain},
+    row::{Fields as _, domain, domain_columns, listed},
 };
 
 macro_rules! select_domain {
@@ -121,7 +122,7 @@ impl Domains for SqliteStore {
         };
         let from = name_after(page)?.map_or(from.clone(), |after| from.max(after));
         let rows = self.readers.rows("list domains", list(filter, &from, &to, page)).await?;
-        paged(&rows, page, |row| Ok((known_domain(row)?, row.text("name")?)))
+        paged(&rows, page, |row| Ok((listed(row), row.text("name")?)))
     }
 
     async fn patch(
@@ -171,8 +172,14 @@ impl Domains for SqliteStore {
         Ok(u64::try_from(row.number("place")?).ok().filter(|place| *place > 0))
     }
 
-    async fn want_moved(&self, directory: &str, limit: u32, actor: &Actor) -> Result<u64> {
-        let mut transaction = self.writer.begin("ask for a move").await?;
+    async fn want_moved(
+        &self,
+        fence: Option<&Fence>,
+        directory: &str,
+        limit: u32,
+        actor: &Actor,
+    ) -> Result<u64> {
+        let mut transaction = self.fenced("ask for a move", fence).await?;
         let statement = sql(WANT_MOVED).bind(directory).bind(time(now())).bind(i64::from(limit));
         let rows = transaction.rows(statement).await?;
         for row in &rows {

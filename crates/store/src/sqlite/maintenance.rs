@@ -5,14 +5,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use holdfast_gateway::point::{Point, around};
 use holdfast_model::Timestamp;
+use sqlx::sqlite::SqliteRow;
+use uuid::Uuid;
 
 use super::{SqliteStore, now, sql, time};
 use crate::{
-    Maintenance, Restored, Result,
+    Fence, Maintenance, Restored, Result, SweepCursor, Swept, Topic,
     migration::{SQLITE, newest},
     row::Fields as _,
 };
 
+const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 const PING: &str = "SELECT count(*) FROM setting";
@@ -49,6 +52,19 @@ const PRUNED: &str = "
 const PRUNE_ORDERS: &str = "
     DELETE FROM acme_order WHERE id IN (SELECT id FROM acme_order WHERE ended_at < $1 ORDER BY ended_at LIMIT $2)";
 
+/// Nobody would look at them ever again.
+const FORGOTTEN: &str = "
+    UPDATE domain SET due_at = $1 WHERE id IN (
+        SELECT id FROM domain WHERE due_at IS NULL AND state = 'Active' AND removing_since IS NULL AND removed_at IS NULL
+        ORDER BY id LIMIT $2)";
+const PAGE: &str = "
+    SELECT id, domain_id, not_after, not_after - (not_after - not_before) / 10 AS renew_by FROM certificate
+    WHERE superseded_at IS NULL AND (not_after, id) > ($1, $2) AND not_after < $3 ORDER BY not_after, id LIMIT $4";
+/// A next look in the last tenth of a certificate's life, or later, comes too late to renew it.
+const TOO_LATE: &str = "
+    UPDATE domain SET due_at = $2 WHERE id = $4 AND certificate_id = $1 AND state = 'Active'
+        AND removing_since IS NULL AND removed_at IS NULL AND (claimed_until IS NULL OR claimed_until < $2) AND due_at > $3";
+
 const MOVING_FROM: &str = "SELECT value FROM setting WHERE key = 'moving_from'";
 const MOVE_FROM: &str = "
     INSERT INTO setting (key, value) VALUES ('moving_from', $1) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
@@ -66,8 +82,8 @@ impl Maintenance for SqliteStore {
         Ok((applied.number("version")?, newest(SQLITE)))
     }
 
-    async fn fold_counts(&self) -> Result<u64> {
-        let mut transaction = self.writer.begin("fold counts").await?;
+    async fn fold_counts(&self, fence: Option<&Fence>) -> Result<u64> {
+        let mut transaction = self.fenced("fold counts", fence).await?;
         let tail = transaction.one(sql(TAIL)).await?;
         let Some(last) = tail.maybe_number("last")? else {
             transaction.abandon().await?;
@@ -79,15 +95,53 @@ impl Maintenance for SqliteStore {
         Ok(u64::try_from(tail.number("n")?).unwrap_or(0))
     }
 
-    async fn sweep_challenges(&self) -> Result<u64> {
+    async fn sweep_challenges(&self, fence: Option<&Fence>) -> Result<u64> {
         let sweep = sql(SWEEP).bind(time(now().minus(10 * DAY)));
-        let sweep = self.writer.execute("sweep challenges", sweep);
-        Ok(around(Point::STORE_CHALLENGE_DROP, sweep).await?.rows_affected())
+        let mut transaction = self.fenced("sweep challenges", fence).await?;
+        let swept = transaction.execute(sweep).await?.rows_affected();
+        around(Point::STORE_CHALLENGE_DROP, transaction.commit()).await?;
+        Ok(swept)
     }
 
-    async fn prune_events(&self, days: u32, limit: u32) -> Result<u64> {
+    async fn sweep_renewals(
+        &self,
+        fence: Option<&Fence>,
+        after: Option<SweepCursor>,
+        limit: u32,
+    ) -> Result<Swept> {
+        let mut transaction = self.fenced("sweep renewals", fence).await?;
+        let now = now();
+        let forgotten = sql(FORGOTTEN).bind(time(now)).bind(i64::from(limit));
+        let mut nudged = transaction.execute(forgotten).await?.rows_affected();
+        let (from, id) =
+            after.map_or((Timestamp::from_seconds(0), Uuid::nil()), |at| (at.not_after, at.id));
+        let page = sql(PAGE)
+            .bind(time(from))
+            .bind(id)
+            .bind(time(now.plus(30 * DAY)))
+            .bind(i64::from(limit));
+        let page = transaction.rows(page).await?;
+        for row in &page {
+            let late = sql(TOO_LATE)
+                .bind(row.id("id")?)
+                .bind(time(now))
+                .bind(row.number("renew_by")?.max(time(now.plus(HOUR))));
+            nudged += transaction.execute(late.bind(row.id("domain_id")?)).await?.rows_affected();
+        }
+        transaction.commit().await?;
+        if nudged > 0 {
+            self.tell(&[Topic::Work]);
+        }
+        let last = page.last().filter(|_| page.len() >= usize::try_from(limit).unwrap_or(0));
+        let cursor = |row: &SqliteRow| {
+            Ok(SweepCursor { not_after: row.at("not_after")?, id: row.id("id")? })
+        };
+        Ok(Swept { nudged, next: last.map(cursor).transpose()? })
+    }
+
+    async fn prune_events(&self, fence: Option<&Fence>, days: u32, limit: u32) -> Result<u64> {
         let (age, limit) = (time(now().minus(days * DAY)), i64::from(limit));
-        let mut transaction = self.writer.begin("prune events").await?;
+        let mut transaction = self.fenced("prune events", fence).await?;
         let notices = sql(PRUNE_NOTICES).bind(age).bind(limit);
         let mut pruned = transaction.execute(notices).await?.rows_affected();
         let orders = sql(PRUNE_ORDERS).bind(age).bind(limit);
@@ -109,10 +163,11 @@ impl Maintenance for SqliteStore {
         row.map(|row| row.text("value")).transpose()
     }
 
-    async fn move_from(&self, directory: Option<&str>) -> Result<()> {
+    async fn move_from(&self, fence: Option<&Fence>, directory: Option<&str>) -> Result<()> {
         let statement = directory.map_or_else(|| sql(STAY), |from| sql(MOVE_FROM).bind(from));
-        self.writer.execute("note what is moved", statement).await?;
-        Ok(())
+        let mut transaction = self.fenced("note what is moved", fence).await?;
+        transaction.execute(statement).await?;
+        transaction.commit().await
     }
 
     async fn restored(&self) -> Result<Restored> {

@@ -62,10 +62,10 @@ async fn certificates_of_an_old_ca_are_moved_a_few_at_a_time(store: SharedStore)
         active(&store, &format!("n{n}.example.com"), &format!("{n}")).await;
     }
     store.add(&imported("other.example.com", "7")).await.unwrap();
-    assert_eq!(store.want_moved("https://nobody.test", 10, &actor()).await.unwrap(), 0);
-    assert_eq!(store.want_moved(DIRECTORY, 2, &actor()).await.unwrap(), 2);
-    assert_eq!(store.want_moved(DIRECTORY, 2, &actor()).await.unwrap(), 1);
-    assert_eq!(store.want_moved(DIRECTORY, 2, &actor()).await.unwrap(), 0);
+    assert_eq!(store.want_moved(None, "https://nobody.test", 10, &actor()).await.unwrap(), 0);
+    assert_eq!(store.want_moved(None, DIRECTORY, 2, &actor()).await.unwrap(), 2);
+    assert_eq!(store.want_moved(None, DIRECTORY, 2, &actor()).await.unwrap(), 1);
+    assert_eq!(store.want_moved(None, DIRECTORY, 2, &actor()).await.unwrap(), 0);
     let asked = claim_all(&store, &claimant("w")).await;
     let asked = asked.iter().filter(|one| one.domain.wanted == Some(Wanted::Renew)).count();
     assert_eq!(asked, 3);
@@ -73,9 +73,9 @@ async fn certificates_of_an_old_ca_are_moved_a_few_at_a_time(store: SharedStore)
 
 async fn a_move_is_noted_until_it_is_done(store: SharedStore) {
     assert_eq!(store.moving_from().await.unwrap(), None);
-    store.move_from(Some("https://old.test")).await.unwrap();
-    store.move_from(Some("https://older.test")).await.unwrap();
+    store.move_from(None, Some("https://old.test")).await.unwrap();
+    store.move_from(None, Some("https://older.test")).await.unwrap();
     assert_eq!(store.moving_from().await.unwrap().as_deref(), Some("https://older.test"));
-    store.move_from(None).await.unwrap();
+    store.move_from(None, None).await.unwrap();
     assert_eq!(store.moving_from().await.unwrap(), None);
 }

@@ -35,14 +35,14 @@ async fn counts_follow_every_transition(store: SharedStore) {
     add(&store, "b.example.com").await;
     let expected = BTreeMap::from([(State::Active, 1), (State::Initial, 1)]);
     assert_eq!(counted(&store).await, expected);
-    assert!(store.fold_counts().await.unwrap() > 0);
+    assert!(store.fold_counts(None).await.unwrap() > 0);
     assert_eq!(counted(&store).await, expected);
-    assert_eq!(store.fold_counts().await.unwrap(), 0);
+    assert_eq!(store.fold_counts(None).await.unwrap(), 0);
     remove(&store, domain.id).await;
     let claimed = claim_one(&store, &claimant("w")).await;
     finish(&store, &claimed, Outcome::Accepted).await;
     assert_eq!(counted(&store).await, BTreeMap::from([(State::DnsVerifying, 1)]));
-    store.fold_counts().await.unwrap();
+    store.fold_counts(None).await.unwrap();
     assert_eq!(counted(&store).await, real(&store).await);
 }
 
@@ -54,7 +54,7 @@ async fn counts_are_right_while_many_work_and_one_folds(store: SharedStore) {
             loop {
                 let total: u64 = counted(&store).await.values().sum();
                 assert_eq!(total, 80);
-                store.fold_counts().await.unwrap();
+                store.fold_counts(None).await.unwrap();
             }
         })
     };
@@ -83,6 +83,6 @@ async fn counts_are_right_while_many_work_and_one_folds(store: SharedStore) {
     let real = real(&store).await;
     assert_eq!(real.len(), 2);
     assert_eq!(counted(&store).await, real);
-    store.fold_counts().await.unwrap();
+    store.fold_counts(None).await.unwrap();
     assert_eq!(counted(&store).await, real);
 }

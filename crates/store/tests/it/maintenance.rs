@@ -23,9 +23,9 @@ async fn nothing_young_is_swept_or_pruned(store: SharedStore) {
     let domain = active(&store, "shop.example.com", "1").await;
     remove(&store, domain.id).await;
     store.notice(&actor(), "test", "x", "y").await.unwrap();
-    store.fold_counts().await.unwrap();
-    assert_eq!(store.sweep_challenges().await.unwrap(), 0);
-    assert_eq!(store.prune_events(1, 100).await.unwrap(), 0);
+    store.fold_counts(None).await.unwrap();
+    assert_eq!(store.sweep_challenges(None).await.unwrap(), 0);
+    assert_eq!(store.prune_events(None, 1, 100).await.unwrap(), 0);
 }
 
 async fn what_is_over_is_pruned_and_counts_stay(store: SharedStore) {
@@ -35,11 +35,11 @@ async fn what_is_over_is_pruned_and_counts_stay(store: SharedStore) {
     store.notice(&actor(), "test", "x", "y").await.unwrap();
     // Not folded yet, so nothing that the counts need may go.
     let all = store.events_after(EventCursor::default(), 1_000).await.unwrap().len();
-    store.prune_events(0, 1_000).await.unwrap();
+    store.prune_events(None, 0, 1_000).await.unwrap();
     assert_eq!(store.events_after(EventCursor::default(), 1_000).await.unwrap().len(), all);
-    store.fold_counts().await.unwrap();
+    store.fold_counts(None).await.unwrap();
     let counts = store.counts().await.unwrap();
-    while store.prune_events(0, 5).await.unwrap() > 0 {}
+    while store.prune_events(None, 0, 5).await.unwrap() > 0 {}
     let page = Page { limit: 100, after: None };
     assert!(store.history(gone.id, &page).await.unwrap().items.is_empty());
     let history = store.history(kept.id, &page).await.unwrap().items;
@@ -100,6 +100,6 @@ async fn a_restore_begins_a_new_epoch(store: SharedStore) {
     let initial =
         store.counts().await.unwrap().into_iter().find(|(state, _)| *state == State::Initial);
     assert_eq!(initial, Some((State::Initial, 1)));
-    store.fold_counts().await.unwrap();
+    store.fold_counts(None).await.unwrap();
     assert!(store.counts().await.unwrap().contains(&(State::Initial, 1)));
 }

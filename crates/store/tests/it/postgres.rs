@@ -2,8 +2,8 @@
 
 use holdfast_model::{Outcome, State};
 use holdfast_store::{
-    Error, EventCursor, MasterKey, OpenOptions, Products, Revision, Secret, SharedStore, migrate,
-    open,
+    EdgeReport, Error, EventCursor, MasterKey, NewEdge, Observation, OpenOptions, Products,
+    Revision, Secret, SharedStore, migrate, open,
 };
 use holdfast_testkit::{Postgres, eventually};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
@@ -85,12 +85,12 @@ async fn a_newer_schema_and_its_rows_are_tolerated() {
     let work = claim_all(&store, &claimant("w")).await;
     assert_eq!(work.iter().map(|one| one.domain.id).collect::<Vec<_>>(), [b.id]);
     let page = holdfast_store::Page { limit: 10, after: None };
-    assert_eq!(store.domains(&Default::default(), &page).await.unwrap().items.len(), 1);
+    assert_eq!(store.domains(&Default::default(), &page).await.unwrap().items.len(), 2);
     assert_eq!(store.counts().await.unwrap(), [(State::Initial, 1)]);
-    assert!(matches!(store.domain(a.id).await, Err(Error::Corrupt { what: "state", .. })));
+    assert_eq!(store.domain(a.id).await.unwrap().unwrap().state_name(), "Dreaming");
     assert_eq!(store.events_after(EventCursor::default(), 10).await.unwrap().len(), 2);
     assert_eq!(store.history(a.id, &page).await.unwrap().items.len(), 1);
-    store.fold_counts().await.unwrap();
+    store.fold_counts(None).await.unwrap();
     assert_eq!(store.counts().await.unwrap(), [(State::Initial, 1)]);
 }
 
@@ -224,7 +224,7 @@ async fn a_dump_in_a_younger_server_loses_no_event() {
     add(&store, "b.example.com").await;
     assert_eq!(store.events_after(events[0].cursor, 10).await.unwrap().len(), 1);
     assert_eq!(store.counts().await.unwrap(), [(State::Initial, 2)]);
-    store.fold_counts().await.unwrap();
+    store.fold_counts(None).await.unwrap();
     assert_eq!(store.counts().await.unwrap(), [(State::Initial, 2)]);
     let again = opened(&url, &master).await;
     assert_eq!(again.latest_event().await.unwrap(), store.latest_event().await.unwrap());
@@ -234,7 +234,7 @@ async fn a_dump_in_a_younger_server_loses_no_event() {
 async fn an_edge_not_heard_of_for_long_is_not_waited_for() {
     let (store, _, url) = replicas().await;
     let domain = active(&store, "a.example.com", "1").await;
-    let new = holdfast_store::NewEdge { name: "e1".to_owned(), group: "default".to_owned() };
+    let new = NewEdge { name: "e1".to_owned(), group: "default".to_owned() };
     store.register_edge(&new).await.unwrap();
     assert_eq!(store.deployment(domain.id).await.unwrap().behind, 1);
     raw(&url)
@@ -255,13 +255,13 @@ async fn old_challenges_are_swept() {
     let who = claimant("w");
     into_queue(&store, claim_one(&store, &who).await).await;
     into_download(&store, admit_one(&store, &who, account(&store).await).await, "t1").await;
-    assert_eq!(store.sweep_challenges().await.unwrap(), 0);
+    assert_eq!(store.sweep_challenges(None).await.unwrap(), 0);
     raw(&url)
         .await
         .execute("UPDATE challenge SET created_at = clock_timestamp() - interval '11 days'")
         .await
         .unwrap();
-    assert_eq!(store.sweep_challenges().await.unwrap(), 1);
+    assert_eq!(store.sweep_challenges(None).await.unwrap(), 1);
     assert!(store.challenge_answer("t1").await.unwrap().is_none());
 }
 
@@ -276,4 +276,110 @@ async fn a_url_that_is_none_is_named_without_its_password() {
     assert!(!refused.to_string().contains("hush"), "{refused}");
     let unreachable = migrate("postgres://me:hush@127.0.0.1:1/x").await.unwrap_err();
     assert!(unreachable.is_transient());
+}
+
+/// Waits until a statement that contains this waits for a lock.
+async fn blocked(connection: &mut PgConnection, part: &str) {
+    let sql = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' \
+         AND query LIKE '%{part}%' AND pid <> pg_backend_pid()"
+    );
+    eventually(SOON, "a statement to wait", async || match number(connection, &sql).await {
+        0 => Err("it does not wait"),
+        _ => Ok(()),
+    })
+    .await;
+}
+
+/// The fold of the counts and a restore lock the same things; in the same order, neither waits for the other for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn restores_and_folds_meet_without_harm() {
+    let (store, other, _) = replicas().await;
+    let domain = add(&store, "shop.example.com").await;
+    at_once(4, |n| {
+        let (store, id) = (if n % 2 == 0 { store.clone() } else { other.clone() }, domain.id);
+        async move {
+            for round in 0..15 {
+                let patch = holdfast_store::DomainPatch {
+                    tenant: Some(Some(format!("t{n}-{round}"))),
+                    ..Default::default()
+                };
+                match n {
+                    0 => drop(store.restored().await.unwrap()),
+                    1 => drop(store.patch(id, None, &patch, &actor()).await.unwrap()),
+                    _ => {
+                        store.notice(&actor(), "test", "x", "y").await.unwrap();
+                        store.fold_counts(None).await.unwrap();
+                    }
+                }
+            }
+        }
+    })
+    .await;
+    assert_eq!(store.counts().await.unwrap(), [(State::Initial, 1)]);
+}
+
+/// The interleaving itself: the fold holds the log and is about to read the events when the restore begins.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_waits_for_a_fold_that_has_begun() {
+    let (store, _, url) = replicas().await;
+    add(&store, "shop.example.com").await;
+    let (mut folding, mut watching) = (raw(&url).await, raw(&url).await);
+    let mut fold = folding.begin().await.unwrap();
+    fold.execute("SELECT * FROM event_log FOR UPDATE").await.unwrap();
+    let restore = tokio::spawn(async move { store.restored().await });
+    blocked(&mut watching, "event_log").await;
+    fold.execute("SELECT count(*) FROM event").await.unwrap();
+    fold.commit().await.unwrap();
+    restore.await.unwrap().unwrap();
+}
+
+async fn served_and_seen(
+    store: &SharedStore,
+) -> (holdfast_model::DomainId, holdfast_store::EdgeId, EdgeReport) {
+    let domain = active(store, "shop.example.com", "1").await;
+    let edge = NewEdge { name: "e1".to_owned(), group: "default".to_owned() };
+    let edge = store.register_edge(&edge).await.unwrap().id;
+    let seen = Observation { domain: domain.id, sha256: Some("sha-1".to_owned()), error: None };
+    (domain.id, edge, EdgeReport { observations: vec![seen], ..EdgeReport::default() })
+}
+
+const ORPHANS: &str = "SELECT count(*) FROM observation";
+
+/// A report that began before the removal was complete, and is kept after it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_that_comes_too_late_leaves_nothing_behind() {
+    let (store, other, url) = replicas().await;
+    let (domain, edge, report) = served_and_seen(&store).await;
+    let (mut holding, mut watching) = (raw(&url).await, raw(&url).await);
+    let mut hold = holding.begin().await.unwrap();
+    hold.execute("SELECT * FROM edge FOR UPDATE").await.unwrap();
+    let late = tokio::spawn(async move { other.observe(edge, &report).await });
+    blocked(&mut watching, "observation").await;
+    remove(&store, domain).await;
+    hold.commit().await.unwrap();
+    late.await.unwrap().unwrap();
+    assert_eq!(number(&mut watching, ORPHANS).await, 0);
+}
+
+/// The other way round: the removal began before the report was kept, and ends after it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removal_forgets_what_was_reported_while_it_waited() {
+    let (store, _, url) = replicas().await;
+    let (domain, _, _) = served_and_seen(&store).await;
+    store.remove(domain, false, &actor()).await.unwrap();
+    let claimed = claim_one(&store, &claimant("w")).await;
+    let torn = store.begin_teardown(&claimed).await.unwrap();
+    let (mut reporting, mut watching) = (raw(&url).await, raw(&url).await);
+    let mut report = reporting.begin().await.unwrap();
+    report.execute("SELECT * FROM domain FOR NO KEY UPDATE").await.unwrap();
+    let removal = tokio::spawn(async move { store.finish_removal(&torn, &actor()).await });
+    blocked(&mut watching, "removed_at").await;
+    report
+        .execute("INSERT INTO observation (domain_id, edge_id, seen_at) SELECT d.id, e.id, now() FROM domain d, edge e")
+        .await
+        .unwrap();
+    report.commit().await.unwrap();
+    removal.await.unwrap().unwrap();
+    assert_eq!(number(&mut watching, ORPHANS).await, 0);
 }
