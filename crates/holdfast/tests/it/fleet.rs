@@ -3,6 +3,7 @@
 mod balancer;
 mod judge;
 mod member;
+mod renewal;
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},

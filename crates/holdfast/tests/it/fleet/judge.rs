@@ -1,6 +1,6 @@
 //! What must be true of a fleet when everything has come to rest.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use holdfast_testkit::eventually;
 use http::Method;
@@ -60,12 +60,7 @@ pub(crate) async fn domains(fleet: &Fleet) -> Vec<Value> {
 
 /// The CA saw at most so many finalized orders of each name, and none finalized twice.
 pub(crate) async fn finalized_at_most(fleet: &Fleet, most: u64) {
-    let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
-    for order in fleet.orders().await {
-        let times = order["finalized"].as_u64().unwrap();
-        assert!(times <= 1, "finalized {times} times: {order}");
-        *by_name.entry(order["names"].to_string()).or_default() += times;
-    }
+    let by_name = fleet.finalized().await;
     let over: Vec<_> = by_name.iter().filter(|(_, times)| **times > most).collect();
     assert!(over.is_empty(), "more than {most} finalized orders: {over:?}");
 }

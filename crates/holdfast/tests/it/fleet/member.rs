@@ -1,6 +1,6 @@
 //! Replicas that share one database, one key and one CA, each a process of its own.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
 use holdfast_gateway::client::{Client, ClientConfig};
@@ -25,8 +25,8 @@ pub(crate) struct Plan {
     pub(crate) balanced: fn(role: &str) -> bool,
     /// More configuration.
     pub(crate) extra: &'static str,
-    /// More of the environment, for all.
-    pub(crate) environment: Vec<(&'static str, String)>,
+    /// More of the environment, by role.
+    pub(crate) environment: fn(role: &str, network: &Network) -> Vec<(&'static str, String)>,
 }
 
 impl Default for Plan {
@@ -35,7 +35,7 @@ impl Default for Plan {
             roles: &["all"; 3],
             balanced: |_| true,
             extra: "[provisioning]\nclaim_seconds = 2",
-            environment: Vec::new(),
+            environment: |_, _| Vec::new(),
         }
     }
 }
@@ -104,7 +104,7 @@ pub(crate) struct Fleet {
     pub(crate) members: Vec<Member>,
     url: String,
     scratch: Scratch,
-    environment: Vec<(&'static str, String)>,
+    environment: fn(role: &str, network: &Network) -> Vec<(&'static str, String)>,
     visitor: Visitor,
     _balancer: Balancer,
 }
@@ -152,11 +152,12 @@ impl Fleet {
 
     /// Starts a replica, and does not wait.
     pub(crate) fn spawn(&mut self, at: usize) -> &Process {
+        let more = (self.environment)(self.members[at].role, &self.network);
         let member = &mut self.members[at];
         let mut command = program();
         let config = word(&self.scratch.path().join("holdfast.toml"));
         command.args(["server", "--config", &config, "--role", member.role]);
-        command.env("POD_NAME", &member.name).envs(self.environment.iter().cloned());
+        command.env("POD_NAME", &member.name).envs(more);
         let address = format!("127.0.0.1:{}", member.port);
         command.env("HOLDFAST__SERVER__URL", format!("http://{address}"));
         command.env("HOLDFAST__SERVER__LISTEN", address);
@@ -182,21 +183,44 @@ impl Fleet {
         eventually(2 * SOON, "an answer", asking).await
     }
 
-    /// All orders the CA knows.
-    pub(crate) async fn orders(&self) -> Vec<Value> {
+    /// Asks the CA what only a CA for development answers.
+    pub(crate) async fn ask_ca(&self, method: Method, path: &str, body: Option<&Value>) -> Value {
         let roots = std::fs::read(self.network.root()).unwrap();
         let config = ClientConfig { extra_roots_pem: Some(roots), ..ClientConfig::default() };
-        let url = format!("https://127.0.0.1:{}/dev/orders", self.network.ca);
-        let request = Request::get(url).body(Bytes::new()).unwrap();
+        let body = body.map_or_else(Bytes::new, |body| Bytes::from(body.to_string()));
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("https://127.0.0.1:{}{path}", self.network.ca))
+            .header("content-type", "application/json")
+            .body(body)
+            .unwrap();
         let reply = Client::new(config).unwrap().send(request).await.unwrap();
-        serde_json::from_slice(reply.body()).unwrap()
+        assert!(reply.status().is_success(), "{path}: {reply:?}");
+        serde_json::from_slice(reply.body()).unwrap_or(Value::Null)
+    }
+
+    /// How many finalized orders of each set of names the CA knows; none of them was finalized twice.
+    pub(crate) async fn finalized(&self) -> BTreeMap<String, u64> {
+        let orders = self.ask_ca(Method::GET, "/dev/orders", None).await;
+        let mut by_name = BTreeMap::new();
+        for order in orders.as_array().unwrap() {
+            let times = order["finalized"].as_u64().unwrap();
+            assert!(times <= 1, "finalized {times} times: {order}");
+            *by_name.entry(order["names"].to_string()).or_default() += times;
+        }
+        by_name
+    }
+
+    /// Says something to the database.
+    pub(crate) fn sql(&self, statement: &str) -> String {
+        let mut psql = std::process::Command::new("psql");
+        psql.args([&self.url, "--no-psqlrc", "--tuples-only", "--quiet", "--command", statement]);
+        Ended::of(&mut psql).done().stdout
     }
 
     /// What the database says to a query for one number.
     pub(crate) fn count(&self, query: &str) -> u64 {
-        let mut psql = std::process::Command::new("psql");
-        psql.args([&self.url, "--no-psqlrc", "--tuples-only", "--command", query]);
-        Ended::of(&mut psql).done().stdout.trim().parse().unwrap()
+        self.sql(query).trim().parse().unwrap()
     }
 }
 
