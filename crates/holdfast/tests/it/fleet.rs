@@ -3,6 +3,7 @@
 mod balancer;
 mod judge;
 mod member;
+mod pebble;
 mod renewal;
 
 use std::{

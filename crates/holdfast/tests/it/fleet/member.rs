@@ -17,6 +17,9 @@ use crate::{
 const TOKEN: &str = "correct-horse-battery-staple";
 const MASTER_KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
+/// What a replica of a role is told beyond the common configuration.
+pub(crate) type Environment = Box<dyn Fn(&str, &Network) -> Vec<(&'static str, String)>>;
+
 /// What a fleet is made from.
 pub(crate) struct Plan {
     /// The role of each replica.
@@ -26,7 +29,7 @@ pub(crate) struct Plan {
     /// More configuration.
     pub(crate) extra: &'static str,
     /// More of the environment, by role.
-    pub(crate) environment: fn(role: &str, network: &Network) -> Vec<(&'static str, String)>,
+    pub(crate) environment: Environment,
 }
 
 impl Default for Plan {
@@ -35,7 +38,7 @@ impl Default for Plan {
             roles: &["all"; 3],
             balanced: |_| true,
             extra: "[provisioning]\nclaim_seconds = 2",
-            environment: |_, _| Vec::new(),
+            environment: Box::new(|_, _| Vec::new()),
         }
     }
 }
@@ -104,7 +107,7 @@ pub(crate) struct Fleet {
     pub(crate) members: Vec<Member>,
     url: String,
     scratch: Scratch,
-    environment: fn(role: &str, network: &Network) -> Vec<(&'static str, String)>,
+    environment: Environment,
     visitor: Visitor,
     _balancer: Balancer,
 }
@@ -112,7 +115,11 @@ pub(crate) struct Fleet {
 impl Fleet {
     /// Starts everything, and waits until all are ready.
     pub(crate) async fn start(plan: Plan) -> Self {
-        let network = Network::start().await;
+        Self::start_in(Network::start().await, plan).await
+    }
+
+    /// The same beside a network that is there.
+    pub(crate) async fn start_in(network: Network, plan: Plan) -> Self {
         let postgres = Postgres::start(Durability::Relaxed).await.unwrap();
         let url = postgres.database().await.unwrap();
         let scratch = Scratch::new().unwrap();

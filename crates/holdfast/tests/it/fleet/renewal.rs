@@ -24,7 +24,7 @@ async fn renewals_survive_those_who_make_them() {
     let plan = Plan {
         roles: &["api", "worker", "worker"],
         balanced: |role| role == "api",
-        environment: |role, network| {
+        environment: Box::new(|role, network| {
             let mut more = vec![
                 ("HOLDFAST__ACME__PROFILE", "seconds".to_owned()),
                 ("HOLDFAST__EDGE__MODE", "agents".to_owned()),
@@ -34,7 +34,7 @@ async fn renewals_survive_those_who_make_them() {
                 more.push(("HOLDFAST__EDGE__HTTPS", format!("127.0.0.1:{}", network.tls)));
             }
             more
-        },
+        }),
         ..Plan::default()
     };
     let mut fleet = Fleet::start(plan).await;
