@@ -42,6 +42,8 @@ pub struct Account {
     pub pause_reason: Option<String>,
     /// When the order budget allows the next order; none when it does now.
     pub next_slot_at: Option<Timestamp>,
+    /// How many orders the budget allows now; none when no limits were named.
+    pub orders_left: Option<u32>,
 }
 
 /// How many orders an account may make and have.

@@ -51,6 +51,15 @@ pub struct ChallengeAnswer {
     pub key_authorization: String,
 }
 
+/// A challenge that is open, with its token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenChallenge {
+    /// The CA's token.
+    pub token: String,
+    /// What to say.
+    pub answer: ChallengeAnswer,
+}
+
 /// Challenge answers.
 #[async_trait]
 pub trait Challenges: Send + Sync {
@@ -59,4 +68,7 @@ pub trait Challenges: Send + Sync {
 
     /// The TLS-ALPN answer for a name.
     async fn alpn_answer(&self, name: &Hostname) -> Result<Option<ChallengeAnswer>>;
+
+    /// All that are open, newest first, up to `limit`.
+    async fn open_challenges(&self, limit: u32) -> Result<Vec<OpenChallenge>>;
 }

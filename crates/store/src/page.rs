@@ -67,6 +67,11 @@ pub(crate) fn number_after(page: &Page) -> Result<i64> {
         .ok_or_else(|| Error::BadCursor(after.clone()))
 }
 
+/// The cursor of a list by number, newest first.
+pub(crate) fn number_before(page: &Page) -> Result<i64> {
+    page.after.as_ref().map_or(Ok(i64::MAX), |_| number_after(page))
+}
+
 /// Between which names (neither included) all those lie that begin so; none where no name can begin so.
 pub(crate) fn prefix_range(prefix: Option<&str>) -> Option<(String, String)> {
     // DEL lies behind, and NUL would lie before, everything that a name is made of; no name is empty.

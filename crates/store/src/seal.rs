@@ -38,9 +38,13 @@ impl Place {
         Self { owner: "certificate", id }
     }
 
+    pub(crate) const fn webhook(id: Uuid) -> Self {
+        Self { owner: "webhook", id }
+    }
+
     /// From what lies in the database; what a newer release seals is none of ours.
     pub(crate) fn read(owner: &str, id: Uuid) -> Option<Self> {
-        ["cluster", "account", "account-next", "order", "certificate"]
+        ["cluster", "account", "account-next", "order", "certificate", "webhook"]
             .into_iter()
             .find(|known| *known == owner)
             .map(|owner| Self { owner, id })

@@ -4,12 +4,18 @@ use async_trait::async_trait;
 use holdfast_model::Hostname;
 
 use super::{PostgresStore, sql};
-use crate::{ChallengeAnswer, Challenges, Result, row::answer};
+use crate::{
+    ChallengeAnswer, Challenges, OpenChallenge, Result,
+    row::{answer, open_challenge},
+};
 
 const BY_TOKEN: &str = "SELECT name, kind, key_authorization FROM challenge WHERE token = $1";
 const BY_NAME: &str = "
     SELECT name, kind, key_authorization FROM challenge WHERE name = $1 AND kind = 'tls-alpn-01'
     ORDER BY created_at DESC LIMIT 1";
+
+const OPEN: &str = "
+    SELECT token, name, kind, key_authorization FROM challenge ORDER BY created_at DESC LIMIT $1";
 
 #[async_trait]
 impl Challenges for PostgresStore {
@@ -25,5 +31,10 @@ impl Challenges for PostgresStore {
     async fn alpn_answer(&self, name: &Hostname) -> Result<Option<ChallengeAnswer>> {
         let row = self.pool.row("read a challenge", sql(BY_NAME).bind(name.as_str())).await?;
         row.as_ref().map(answer).transpose()
+    }
+
+    async fn open_challenges(&self, limit: u32) -> Result<Vec<OpenChallenge>> {
+        let rows = self.pool.rows("read challenges", sql(OPEN).bind(i64::from(limit))).await?;
+        rows.iter().map(open_challenge).collect()
     }
 }

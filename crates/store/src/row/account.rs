@@ -28,6 +28,9 @@ pub(crate) fn account(
         url: row.maybe_text("url")?,
         pause_reason: row.maybe_text("pause_reason")?.filter(|_| paused_until.is_some()),
         paused_until,
+        orders_left: limits
+            .map(|limits| budget(row, limits).map(|budget| budget.available(now)))
+            .transpose()?,
         next_slot_at: limits.map(slot).transpose()?.flatten(),
     })
 }

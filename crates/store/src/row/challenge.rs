@@ -1,7 +1,7 @@
 //! A challenge's row.
 
 use super::{Fields, corrupt};
-use crate::{ChallengeAnswer, ChallengeKind, NewChallenge, Result};
+use crate::{ChallengeAnswer, ChallengeKind, NewChallenge, OpenChallenge, Result};
 
 fn kind(row: &impl Fields) -> Result<ChallengeKind> {
     let text = row.text("kind")?;
@@ -17,6 +17,10 @@ pub(crate) fn answer(row: &impl Fields) -> Result<ChallengeAnswer> {
         kind: kind(row)?,
         key_authorization: row.text("key_authorization")?,
     })
+}
+
+pub(crate) fn open_challenge(row: &impl Fields) -> Result<OpenChallenge> {
+    Ok(OpenChallenge { token: row.text("token")?, answer: answer(row)? })
 }
 
 /// The challenge joined to an order, if it has one.

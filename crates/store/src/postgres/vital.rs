@@ -1,0 +1,79 @@
+//! Vital signs: one statement, every part of it an index range with a bound.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use holdfast_model::{Domain, State};
+
+use super::{PostgresStore, micros, sql};
+use crate::{
+    Expiring, Result, VitalSigns, Vitals,
+    row::{Fields as _, domain_columns, expiring, listed, vitals},
+    vital::COUNTED,
+};
+
+/// To the letter what the index is made for: its planner compares texts, not meanings.
+macro_rules! working_states {
+    () => {
+        "d.state IN ('Initial', 'DnsVerifying', 'DnsVerified', 'AcmeOrderCreated', 'AcmeChallengePreparing', \
+         'AcmeChallengePrepared', 'AcmeChallengeValidating', 'AcmeChallengeValidated', 'CertificateDownloading', 'CertificateDownloaded', \
+         'CertificateDeploying', 'CertificateDeployed', 'RenewalDue', 'Renewing')"
+    };
+}
+
+const VITALS: &str = "
+    SELECT statement_timestamp() AS now,
+        (SELECT count(*) FROM (SELECT 1 FROM domain WHERE due_at <= statement_timestamp() LIMIT $1) n) AS due,
+        (SELECT min(due_at) FROM domain WHERE due_at IS NOT NULL) AS next_due_at,
+        (SELECT count(*) FROM (SELECT 1 FROM domain
+            WHERE queued_at IS NOT NULL AND order_id IS NULL AND removing_since IS NULL LIMIT $1) n) AS queued,
+        least(
+            (SELECT queued_at FROM domain WHERE queued_at IS NOT NULL AND order_id IS NULL AND removing_since IS NULL
+                AND (certificate_id IS NULL) = true ORDER BY queued_at LIMIT 1),
+            (SELECT queued_at FROM domain WHERE queued_at IS NOT NULL AND order_id IS NULL AND removing_since IS NULL
+                AND (certificate_id IS NULL) = false ORDER BY queued_at LIMIT 1)) AS queued_since,
+        (SELECT count(*) FROM (SELECT 1 FROM acme_order WHERE ended_at IS NULL LIMIT $1) n) AS orders,
+        (SELECT count(*) FROM (SELECT 1 FROM challenge WHERE created_at > '-infinity' LIMIT $1) n) AS challenges,
+        (SELECT min(not_after) FROM certificate WHERE superseded_at IS NULL) AS first_expiry,
+        (SELECT count(*) FROM (SELECT 1 FROM webhook w JOIN delivery d ON d.webhook_id = w.id AND d.ended_at IS NULL LIMIT $1) n)
+            AS deliveries";
+const WITHIN: &str = "
+    SELECT count(*) AS n FROM (SELECT 1 FROM certificate
+        WHERE superseded_at IS NULL AND not_after <= statement_timestamp() + $2 * interval '1 microsecond' LIMIT $1) n";
+const STAYING: &str = concat!(
+    "SELECT ",
+    domain_columns!(),
+    " FROM domain d LEFT JOIN certificate c ON c.id = d.certificate_id WHERE d.removed_at IS NULL AND ",
+    working_states!(),
+    " AND d.state = $1 AND d.entered_at < statement_timestamp() - $2 * interval '1 microsecond' ORDER BY d.entered_at LIMIT $3"
+);
+const EXPIRING: &str = "
+    SELECT d.name, c.not_before, c.not_after FROM certificate c JOIN domain d ON d.id = c.domain_id
+    WHERE c.superseded_at IS NULL AND c.not_after <= statement_timestamp() + $1 * interval '1 microsecond'
+        AND d.certificate_id = c.id AND d.removed_at IS NULL AND d.removing_since IS NULL
+    ORDER BY c.not_after LIMIT $2";
+
+#[async_trait]
+impl VitalSigns for PostgresStore {
+    async fn vitals(&self, spans: &[Duration]) -> Result<Vitals> {
+        let mut expiring = Vec::with_capacity(spans.len());
+        for span in spans {
+            let within = sql(WITHIN).bind(i64::from(COUNTED)).bind(micros(*span));
+            let row = self.pool.one("count what expires", within).await?;
+            expiring.push(u64::try_from(row.number("n")?).unwrap_or(0));
+        }
+        let row = self.pool.one("read vital signs", sql(VITALS).bind(i64::from(COUNTED))).await?;
+        vitals(&row, row.at("now")?, expiring)
+    }
+
+    async fn staying(&self, state: State, over: Duration, limit: u32) -> Result<Vec<Domain>> {
+        let staying = sql(STAYING).bind(state.as_str()).bind(micros(over)).bind(i64::from(limit));
+        let rows = self.pool.rows("find who stays", staying).await?;
+        Ok(rows.iter().filter_map(listed).collect())
+    }
+
+    async fn expiring(&self, within: Duration, limit: u32) -> Result<Vec<Expiring>> {
+        let soon = sql(EXPIRING).bind(micros(within)).bind(i64::from(limit));
+        self.pool.rows("find what expires", soon).await?.iter().map(expiring).collect()
+    }
+}
