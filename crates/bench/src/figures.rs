@@ -1,6 +1,7 @@
 //! The figures, one file each: what is measured, and the table that comes of it.
 
 mod challenge;
+mod ha;
 mod issuance;
 mod latency;
 mod scale;
@@ -28,12 +29,14 @@ pub enum Figure {
     Scale,
     /// Challenge answers per second beside nginx.
     Challenge,
+    /// Several replicas: issuance, failover, requests, a million domains.
+    Ha,
 }
 
 impl Figure {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Up, Self::Latency, Self::Challenge, Self::Scale, Self::Issuance];
+    pub const ALL: [Self; 6] =
+        [Self::Up, Self::Latency, Self::Challenge, Self::Scale, Self::Issuance, Self::Ha];
 
     /// Its name, as typed and as in the document's markers.
     #[must_use]
@@ -44,6 +47,7 @@ impl Figure {
             Self::Up => "up",
             Self::Scale => "scale",
             Self::Challenge => "challenge",
+            Self::Ha => "ha",
         }
     }
 }
@@ -73,6 +77,7 @@ impl Ground {
             Figure::Up => up::measure(self).await?,
             Figure::Scale => scale::measure(self).await?,
             Figure::Challenge => challenge::measure(self).await?,
+            Figure::Ha => ha::measure(self).await?,
         };
         println!("\n{table}");
         match &self.report {

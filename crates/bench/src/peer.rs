@@ -17,7 +17,7 @@ pub use self::caddy::Caddy;
 pub use self::certbot::Certbot;
 pub use self::lego::Lego;
 pub use self::nginx::Nginx;
-pub use self::wrk::{Load, wrk};
+pub use self::wrk::{Load, Pace, wrk, wrk_with};
 use crate::network::Network;
 
 /// Longest time for one run of a client.

@@ -46,6 +46,8 @@ pub struct Plan {
     pub edge: EdgeMode,
     /// How long a claim of work lasts without a sign of life, in seconds.
     pub claim_seconds: u32,
+    /// More sections.
+    pub extra: String,
 }
 
 impl Plan {
@@ -59,6 +61,7 @@ impl Plan {
             target: target.to_owned(),
             edge,
             claim_seconds: 30,
+            extra: String::new(),
         })
     }
 
@@ -88,7 +91,8 @@ impl Plan {
              [dns]\ntargets = [\"{target}\"]\nresolvers = [\"{dns}\"]\nhttp_proof_port = {proof}\n\
              [provisioning]\nconcurrency = 64\nclaim_seconds = {claim}\n\
              [edge]\n{edge}\n\
-             [security]\nmaster_key = \"{MASTER_KEY}\"\nadmin_token = \"{TOKEN}\"\n",
+             [security]\nmaster_key = \"{MASTER_KEY}\"\nadmin_token = \"{TOKEN}\"\n{extra}\n",
+            extra = self.extra,
             listen = self.listen_port(network),
             database = self.database,
             instance = self.instance,
@@ -104,6 +108,7 @@ impl Plan {
 
 /// A running replica.
 pub struct Replica {
+    instance: String,
     process: Process,
     api: Api,
     start_to_ready: Duration,
@@ -119,13 +124,20 @@ impl Replica {
         let base = format!("http://{}:{}", plan.address, plan.listen_port(network));
         let api = Api::new(&base, TOKEN)?;
         let (process, start_to_ready) = run(holdfast, &directory, &api).await?;
-        Ok(Self { process, api, start_to_ready, holdfast: holdfast.to_owned(), directory })
+        let (instance, holdfast) = (plan.instance.clone(), holdfast.to_owned());
+        Ok(Self { instance, process, api, start_to_ready, holdfast, directory })
     }
 
     /// `kill -9`.
     pub async fn kill(&self) -> Result<()> {
         self.process.kill().await?;
         Ok(())
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn instance(&self) -> &str {
+        &self.instance
     }
 
     /// Ends it in order.

@@ -35,6 +35,12 @@ impl Sample {
         value(below) + (value(below + 1) - value(below)) * (place - below as f64)
     }
 
+    /// The sum by the number.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        self.0.iter().sum::<f64>() / self.0.len() as f64
+    }
+
     /// The middle.
     #[must_use]
     pub fn median(&self) -> f64 {

@@ -3,7 +3,7 @@
 
 mod others;
 mod round;
-mod statements;
+pub(crate) mod statements;
 
 use anyhow::Result;
 

@@ -4,7 +4,7 @@ mod stored;
 
 use anyhow::Result;
 
-use self::stored::Stored;
+pub(super) use self::stored::Stored;
 use super::Ground;
 use super::site::Backend;
 use crate::network::Network;

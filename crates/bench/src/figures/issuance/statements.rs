@@ -45,7 +45,7 @@ fn per(count: i64, domains: usize) -> f64 {
 }
 
 /// A server that counts: the library must be there when it starts.
-async fn counting_server() -> Result<Database> {
+pub(crate) async fn counting_server() -> Result<Database> {
     let mut server = Box::new(Postgres::start(Durability::Durable).await?);
     let mut connection = PgConnection::connect(&server.url("postgres")).await?;
     connection.execute("ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'").await?;
@@ -62,14 +62,16 @@ async fn counting_server() -> Result<Database> {
     Ok(Database::Postgres { server, url })
 }
 
-struct Statement {
-    calls: i64,
+/// What was asked, how often, and what it took.
+pub(crate) struct Statement {
+    pub(crate) calls: i64,
     planned_ms: f64,
     executed_ms: f64,
     text: String,
 }
 
-async fn busiest(connection: &mut PgConnection) -> Result<Vec<Statement>> {
+/// All statements of this database, the costliest first.
+pub(crate) async fn busiest(connection: &mut PgConnection) -> Result<Vec<Statement>> {
     let asked =
         "SELECT calls, total_plan_time / calls, mean_exec_time, query FROM pg_stat_statements s
          JOIN pg_database d ON d.oid = s.dbid AND d.datname = current_database()

@@ -29,7 +29,8 @@ const READS: usize = 30;
 const PATIENCE: Duration = Duration::from_secs(60);
 const SETTLED: Duration = Duration::from_secs(2);
 
-pub(super) struct Stored {
+/// A database and its figures.
+pub(in crate::figures) struct Stored {
     backend: Backend,
     size: u32,
     database: Database,
@@ -51,7 +52,7 @@ struct Samples {
 
 impl Stored {
     /// Fills a database.
-    pub(super) async fn seed(
+    pub(in crate::figures) async fn seed(
         ground: &Ground,
         network: &Network,
         backend: Backend,
@@ -90,7 +91,18 @@ impl Stored {
         replica.stop().await
     }
 
-    async fn start(&self, ground: &Ground, network: &Network, edge: EdgeMode) -> Result<Replica> {
+    /// Its URL.
+    pub(in crate::figures) fn url(&self) -> String {
+        self.database.url()
+    }
+
+    /// Starts a replica over it.
+    pub(in crate::figures) async fn start(
+        &self,
+        ground: &Ground,
+        network: &Network,
+        edge: EdgeMode,
+    ) -> Result<Replica> {
         let address = self.backend.address(edge);
         let plan = Plan::new(address, &self.database.url(), &self.target, edge)?;
         Replica::start(&ground.holdfast, network, &plan).await
