@@ -68,6 +68,17 @@ pub struct EdgeAgent {
     pub mode: Option<String>,
 }
 
+/// Which edge it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EdgeIdentity {
+    /// Its id.
+    pub id: EdgeId,
+    /// Its group.
+    pub group: String,
+    /// How its agent last said to work.
+    pub mode: Option<String>,
+}
+
 /// An edge as last heard of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edge {
@@ -201,8 +212,8 @@ pub trait Edges: Send + Sync {
     /// The edge of this name.
     async fn edge_named(&self, name: &str) -> Result<Option<Edge>>;
 
-    /// The id and the group of the edge of this name: what every call of an agent needs, at the least cost.
-    async fn edge_identity(&self, name: &str) -> Result<Option<(EdgeId, String)>>;
+    /// What every call of an agent needs of the edge of this name, at the least cost.
+    async fn edge_identity(&self, name: &str) -> Result<Option<EdgeIdentity>>;
 
     /// The names that an edge does not serve as desired.
     async fn refusals(&self, edge: EdgeId, page: &Page) -> Result<Paged<Refusal>>;

@@ -50,8 +50,8 @@ pub use claim::{Claim, ClaimRequest, Claims, Holder};
 pub use desk::{ChallengeDesk, is_token};
 pub use domain::{Added, DomainFilter, DomainPatch, Domains, Import, NewDomain};
 pub use edge::{
-    Change, Changes, DeploymentStatus, Desired, Edge, EdgeAgent, EdgeId, EdgeReport, Edges,
-    NewEdge, Observation, Refusal, Revision,
+    Change, Changes, DeploymentStatus, Desired, Edge, EdgeAgent, EdgeId, EdgeIdentity, EdgeReport,
+    Edges, NewEdge, Observation, Refusal, Revision,
 };
 pub use error::{Error, Result};
 pub use event::{Actor, Event, EventBody, EventCursor, Events};

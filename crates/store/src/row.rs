@@ -26,7 +26,9 @@ pub(crate) use self::certificate::{Unopened, certificate};
 pub(crate) use self::challenge::{answer, challenge, open_challenge};
 pub(crate) use self::claim::claim;
 pub(crate) use self::domain::{claimed, domain, domain_columns, listed, sorted_out};
-pub(crate) use self::edge::{adoption, change, edge, refusal, report, reports, revision, stranger};
+pub(crate) use self::edge::{
+    adoption, change, edge, identity, refusal, report, reports, revision, stranger,
+};
 pub(crate) use self::event::event;
 pub(crate) use self::order::order;
 pub(crate) use self::replica::replica;

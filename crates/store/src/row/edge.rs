@@ -6,8 +6,8 @@ use holdfast_model::{DomainId, Note, Timestamp};
 
 use super::{Fields, corrupt};
 use crate::{
-    Adoption, CertificateId, Change, DeploymentStatus, Edge, EdgeAgent, EdgeId, Refusal, Result,
-    Revision, Stranger,
+    Adoption, CertificateId, Change, DeploymentStatus, Edge, EdgeAgent, EdgeId, EdgeIdentity,
+    Refusal, Result, Revision, Stranger,
 };
 
 pub(crate) fn revision(row: &impl Fields) -> Result<Revision> {
@@ -31,6 +31,14 @@ pub(crate) fn edge(row: &impl Fields) -> Result<Edge> {
         },
         strangers: u64::try_from(row.number("strangers")?).unwrap_or(0),
         shadows: u64::try_from(row.number("shadows")?).unwrap_or(0),
+    })
+}
+
+pub(crate) fn identity(row: &impl Fields) -> Result<EdgeIdentity> {
+    Ok(EdgeIdentity {
+        id: EdgeId(row.id("id")?),
+        group: row.text("edge_group")?,
+        mode: row.maybe_text("agent_mode")?,
     })
 }
 

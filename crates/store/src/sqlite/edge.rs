@@ -9,11 +9,11 @@ use uuid::Uuid;
 
 use super::{SqliteStore, Tx, domain::due_unless_claimed, now, sql, time};
 use crate::{
-    Changes, DeploymentStatus, Desired, Edge, EdgeAgent, EdgeId, EdgeReport, Edges, Error, NewEdge,
-    Observation, Page, Paged, Refusal, Result, Revision, Topic,
+    Changes, DeploymentStatus, Desired, Edge, EdgeAgent, EdgeId, EdgeIdentity, EdgeReport, Edges,
+    Error, NewEdge, Observation, Page, Paged, Refusal, Result, Revision, Topic,
     edge::ListingPlace,
     page::{name_after, paged},
-    row::{Fields as _, edge, refusal, report, reports, revision},
+    row::{Fields as _, edge, identity, refusal, report, reports, revision},
 };
 
 const LIVE: Duration = Duration::from_secs(30);
@@ -40,7 +40,7 @@ const REGISTER: &str = "
         revision = CASE WHEN edge_group = excluded.edge_group THEN revision ELSE 0 END, edge_group = excluded.edge_group";
 const BY_NAME: &str = select_edge!("e.name = $2");
 const ALL: &str = select_edge!("true ORDER BY e.name");
-const IDENTITY: &str = "SELECT id, edge_group FROM edge WHERE name = $1";
+const IDENTITY: &str = "SELECT id, edge_group, agent_mode FROM edge WHERE name = $1";
 const DESCRIBE: &str = "
     UPDATE edge SET agent_version = coalesce($2, agent_version), agent_target = coalesce($3, agent_target),
         agent_mode = coalesce($4, agent_mode)
@@ -146,9 +146,9 @@ impl Edges for SqliteStore {
         row.as_ref().map(edge).transpose()
     }
 
-    async fn edge_identity(&self, name: &str) -> Result<Option<(EdgeId, String)>> {
+    async fn edge_identity(&self, name: &str) -> Result<Option<EdgeIdentity>> {
         let row = self.readers.row("find an edge", sql(IDENTITY).bind(name)).await?;
-        row.map(|row| Ok((EdgeId(row.id("id")?), row.text("edge_group")?))).transpose()
+        row.as_ref().map(identity).transpose()
     }
 
     async fn refusals(&self, edge: EdgeId, page: &Page) -> Result<Paged<Refusal>> {
