@@ -1,4 +1,4 @@
-//! The conformance suite on all four stores.
+//! The conformance suite on the stores; on Redis in its several guises in `redis.rs`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,10 +7,9 @@ use async_trait::async_trait;
 use holdfast_lease::conformance::{Harness, OpenGuard, run};
 use holdfast_lease::identity::{Incarnation, Name, Term};
 use holdfast_lease::store::postgres::PostgresStore;
-use holdfast_lease::store::redis::{RedisAddress, RedisStore};
 use holdfast_lease::store::sqlite::SqliteStore;
 use holdfast_lease::store::{MemoryStore, Store};
-use holdfast_testkit::{Postgres, Redis, Scratch};
+use holdfast_testkit::{Postgres, Scratch};
 use sqlx::{Connection as _, PgConnection};
 
 const LIMIT: Duration = Duration::from_secs(10);
@@ -91,20 +90,4 @@ async fn sqlite_conforms() {
     let file = scratch.path().join("leases.db");
     SqliteStore::new(&file, LIMIT).apply_schema().await.unwrap();
     check(&InSqlite(file)).await;
-}
-
-struct InRedis(String);
-
-#[async_trait]
-impl Harness for InRedis {
-    async fn store(&self) -> Box<dyn Store> {
-        let address = RedisAddress::new(&self.0);
-        Box::new(RedisStore::new(address, "holdfast:leader:", LIMIT).unwrap())
-    }
-}
-
-#[tokio::test]
-async fn redis_conforms() {
-    let redis = Redis::start().await.unwrap();
-    check(&InRedis(redis.url())).await;
 }

@@ -1,41 +1,50 @@
-//! Electors over a store in memory and over PostgreSQL: one leads, work is supervised, leases are handed over.
+//! Electors over every kind of store: one leads, work is supervised, leases are handed over.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use holdfast_lease::clock::BootClock;
-use holdfast_lease::store::MemoryStore;
-use holdfast_lease::store::postgres::PostgresStore;
 use holdfast_lease::{
-    Elector, Error, Failback, Happening, Health, Holder, Name, Options, Priority, Standing, Store,
-    Wish,
+    Error, Failback, Happening, Health, Holder, Leadership, Options, Priority, Standing, Wish,
 };
-use holdfast_testkit::{Postgres, eventually};
+use holdfast_testkit::eventually;
 
-const SOON: Duration = Duration::from_secs(10);
+use crate::ground::{Ground, SOON, name, patient, quick, until};
 
-pub(crate) fn quick() -> Options {
-    Options::with_lease(Duration::from_millis(900), Duration::from_millis(300))
+/// Each body becomes a test on each store.
+macro_rules! on_every_store {
+    ($($body:ident,)*) => {
+        on_every_store!(memory: $($body,)*);
+        on_every_store!(postgres: $($body,)*);
+        on_every_store!(redis: $($body,)*);
+        on_every_store!(sqlite: $($body,)*);
+    };
+    ($store:ident: $($body:ident,)*) => {
+        mod $store {
+            $(#[tokio::test]
+            async fn $body() {
+                super::$body(crate::ground::Ground::$store().await).await;
+            })*
+        }
+    };
 }
 
-pub(crate) fn elector(store: impl Store, who: &str) -> Elector {
-    let holder = Holder::new(who).unwrap();
-    Elector::start_as(Box::new(store), &quick(), holder, Arc::new(BootClock)).unwrap()
+on_every_store! {
+    one_leads_and_the_next_follows_at_once_on_shutdown,
+    events_of_a_term_come_in_order,
+    an_operation_runs_under_a_lease_and_a_second_is_refused_with_who_holds_it,
+    work_is_supervised_restarted_and_stopped_before_another_leads,
+    a_lease_is_handed_to_the_named_successor,
+    a_preferred_process_takes_its_lease_back_once,
+    a_lease_taken_away_is_lost_and_contended_for_again,
+    work_that_breaks_its_promise_of_progress_is_unhealthy,
 }
 
-pub(crate) fn name(text: &str) -> Name {
-    Name::new(text).unwrap()
-}
-
-async fn until(what: &str, mut is: impl FnMut() -> bool) {
-    eventually(SOON, what, async || if is() { Ok(()) } else { Err("not yet") }).await;
-}
-
-#[tokio::test]
-async fn one_leads_and_the_next_follows_at_once_on_shutdown() {
-    let store = MemoryStore::new();
-    let (ann, bob) = (elector(store.clone(), "ann"), elector(store.clone(), "bob"));
+async fn one_leads_and_the_next_follows_at_once_on_shutdown(ground: Ground) {
+    // Where nothing wakes it, the next one polls.
+    let options = if ground.wakes() { patient() } else { quick() };
+    let (ann, bob) = (ground.elector("ann", &options), ground.elector("bob", &options));
+    until("bob to listen", || bob.health() == Health::Healthy).await;
     let sweep = name("sweep");
     let first = ann.contend(&sweep, Wish::default());
     let term = first.elected().await.unwrap();
@@ -45,16 +54,14 @@ async fn one_leads_and_the_next_follows_at_once_on_shutdown() {
     assert!(first.is_leader() && !second.is_leader());
     ann.shut_down(SOON).await.unwrap();
     assert!(!first.is_leader());
-    let next = tokio::time::timeout(Duration::from_millis(300), second.elected()).await;
+    let next = tokio::time::timeout(SOON, second.elected()).await;
     assert_eq!(next.unwrap().unwrap(), term.next(), "the lease was not told of, only polled");
     assert!(matches!(ann.health(), Health::Unhealthy(_)));
     until("bob to be healthy", || bob.health() == Health::Healthy).await;
 }
 
-#[tokio::test]
-async fn events_of_a_term_come_in_order() {
-    let store = MemoryStore::new();
-    let ann = elector(store, "ann");
+async fn events_of_a_term_come_in_order(ground: Ground) {
+    let ann = ground.elector("ann", &quick());
     let mut events = ann.events();
     let lease = ann.contend(&name("sweep"), Wish::default());
     lease.elected().await.unwrap();
@@ -73,15 +80,13 @@ async fn events_of_a_term_come_in_order() {
     assert_eq!(seen, [(1, elected.clone()), (1, left.clone()), (2, elected), (2, left)]);
 }
 
-#[tokio::test]
-async fn an_operation_runs_under_a_lease_and_a_second_is_refused_with_who_holds_it() {
-    let store = MemoryStore::new();
-    let (ann, bob) = (elector(store.clone(), "ann"), elector(store.clone(), "bob"));
+async fn an_operation_runs_under_a_lease_and_a_second_is_refused_with_who_holds_it(ground: Ground) {
+    let (ann, bob) = (ground.elector("ann", &quick()), ground.elector("bob", &quick()));
     let import = name("import");
     let refused = ann
         .operation(&import, async |work| {
             // Longer than the lease: it is kept renewed.
-            tokio::time::sleep(Duration::from_millis(1_200)).await;
+            ground.row(&import, "four renewals", |row| row.beat >= 4).await;
             assert!(!work.is_cancelled());
             bob.operation(&import, async |_| ()).await
         })
@@ -99,10 +104,8 @@ async fn an_operation_runs_under_a_lease_and_a_second_is_refused_with_who_holds_
         .await;
 }
 
-#[tokio::test]
-async fn work_is_supervised_restarted_and_stopped_before_another_leads() {
-    let store = MemoryStore::new();
-    let (ann, bob) = (elector(store.clone(), "ann"), elector(store.clone(), "bob"));
+async fn work_is_supervised_restarted_and_stopped_before_another_leads(ground: Ground) {
+    let (ann, bob) = (ground.elector("ann", &quick()), ground.elector("bob", &quick()));
     let running = Arc::new(AtomicU32::new(0));
     let starts = Arc::new(AtomicU32::new(0));
     for elector in [&ann, &bob] {
@@ -131,13 +134,11 @@ async fn work_is_supervised_restarted_and_stopped_before_another_leads() {
     assert_eq!(running.load(Ordering::SeqCst), 0);
 }
 
-#[tokio::test]
-async fn a_lease_is_handed_to_the_named_successor() {
-    let store = MemoryStore::new();
-    let electors = ["ann", "bob", "eve"].map(|who| elector(store.clone(), who));
+async fn a_lease_is_handed_to_the_named_successor(ground: Ground) {
+    let electors = ["ann", "bob", "eve"].map(|who| ground.elector(who, &quick()));
     let leases =
         electors.each_ref().map(|elector| elector.contend(&name("sweep"), Wish::default()));
-    until("a leader", || leases.iter().any(holdfast_lease::Leadership::is_leader)).await;
+    until("a leader", || leases.iter().any(Leadership::is_leader)).await;
     for (index, who) in ["eve", "bob", "ann", "eve"].into_iter().enumerate() {
         let heir = ["ann", "bob", "eve"].iter().position(|name| *name == who).unwrap();
         let leader = leases.iter().find(|lease| lease.is_leader()).unwrap();
@@ -146,59 +147,83 @@ async fn a_lease_is_handed_to_the_named_successor() {
     }
 }
 
-#[tokio::test]
-async fn a_preferred_process_takes_its_lease_back_once() {
-    let store = MemoryStore::new();
-    let (low, high) = (elector(store.clone(), "low"), elector(store.clone(), "high"));
-    let second = low.contend(&name("sweep"), Wish::default());
+async fn a_preferred_process_takes_its_lease_back_once(ground: Ground) {
+    let sweep = name("sweep");
+    let (low, high) = (ground.elector("low", &quick()), ground.elector("high", &quick()));
+    let second = low.contend(&sweep, Wish::default());
     second.elected().await.unwrap();
-    let failback =
-        Failback { stable: Duration::from_millis(300), cooldown: Duration::from_millis(600) };
-    let wish = Wish { priority: Priority(5), failback: Some(failback), beacon: false };
-    let first = high.contend(&name("sweep"), wish);
-    let term = tokio::time::timeout(SOON, first.elected()).await.unwrap().unwrap();
-    assert_eq!(term.number(), 2);
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(first.term(), Some(term), "it flapped");
+    let span = Duration::from_millis(500);
+    let failback = Failback { stable: span, cooldown: span };
+    let wish = Wish { priority: Priority(5), failback: Some(failback) };
+    let first = high.contend(&sweep, wish);
+    tokio::time::timeout(SOON, first.elected()).await.unwrap().unwrap();
+    // Longer than it waited for the first time, by far.
+    let row = ground.row(&sweep, "five renewals", |row| row.beat >= 5).await;
+    assert_eq!(row.owner.unwrap().holder.as_str(), "high");
+    let history = ground.history(&sweep).await;
+    let owners: Vec<_> = history.iter().rev().filter_map(|entry| entry.to.as_ref()).collect();
+    assert_eq!(owners.iter().map(|owner| owner.as_str()).collect::<Vec<_>>(), ["low", "high"]);
 }
 
-#[tokio::test]
-async fn work_that_breaks_its_promise_of_progress_is_unhealthy() {
-    let ann = elector(MemoryStore::new(), "ann");
+async fn a_lease_taken_away_is_lost_and_contended_for_again(ground: Ground) {
+    let ann = ground.elector("ann", &quick());
+    let mut events = ann.events();
+    let sweep = name("sweep");
+    let lease = ann.contend(&sweep, Wish::default());
+    let term = lease.elected().await.unwrap();
+    let force = holdfast_lease::request::Force { name: sweep, note: "by hand".to_owned() };
+    ground.store(SOON).force(&force).await.unwrap();
+    until("another term", || lease.term().is_some_and(|newer| newer > term)).await;
+    let mut lost = None;
+    while let Some(event) = events.next().await {
+        match event.happening {
+            Happening::Lost(loss) => lost = Some((event.term, loss)),
+            Happening::Elected if event.term > term => break,
+            _ => {}
+        }
+    }
+    assert_eq!(lost, Some((term, holdfast_lease::Loss::TakenAway)));
+}
+
+async fn work_that_breaks_its_promise_of_progress_is_unhealthy(ground: Ground) {
+    let ann = ground.elector("ann", &quick());
     let lease = ann.contend(&name("sweep"), Wish::default());
-    let worker = tokio::spawn(async move {
-        lease
-            .run_while_leader(|work| async move {
-                work.promise(Duration::from_millis(50));
-                work.cancelled().await;
-            })
-            .await
+    let better = Arc::new(tokio::sync::Notify::new());
+    let worker = tokio::spawn({
+        let better = better.clone();
+        async move {
+            let work = move |work: holdfast_lease::Work| {
+                let better = better.clone();
+                async move {
+                    work.promise(Duration::from_millis(50));
+                    better.notified().await;
+                    work.promise(SOON * 2);
+                    work.cancelled().await;
+                }
+            };
+            lease.run_while_leader(work).await
+        }
     });
-    until(
-        "the broken promise",
-        || matches!(ann.health(), Health::Unhealthy(why) if why.contains("progress")),
-    )
-    .await;
+    let broken = || matches!(ann.health(), Health::Unhealthy(why) if why.contains("progress"));
+    until("the broken promise", broken).await;
+    better.notify_one();
+    until("progress", || ann.health() == Health::Healthy).await;
     worker.abort();
 }
 
 #[tokio::test]
 async fn a_thousand_leases_of_one_process_on_postgres_are_kept() {
-    let url = Postgres::shared().await.unwrap().database().await.unwrap();
-    let mut store = PostgresStore::new(&url, Duration::from_secs(1)).unwrap();
-    store.apply_schema().await.unwrap();
-    let options = Options::with_lease(Duration::from_secs(12), Duration::from_secs(1));
-    let ann = Elector::start(store, &options).unwrap();
+    let ground = Ground::postgres().await;
+    let options = Options::with_lease(Duration::from_secs(15), Duration::from_secs(1));
+    let ann = ground.elector("ann", &options);
     let leases: Vec<_> = (0..1_000)
         .map(|index| ann.contend(&name(&format!("lease-{index}")), Wish::default()))
         .collect();
-    let all = || leases.iter().all(holdfast_lease::Leadership::is_leader);
-    eventually(
-        Duration::from_secs(60),
-        "all leases",
-        async || if all() { Ok(()) } else { Err("not all") },
-    )
-    .await;
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    assert!(all(), "some were lost: {:?}", ann.health());
+    until("all leases", || leases.iter().all(Leadership::is_leader)).await;
+    for index in [0, 500, 999] {
+        let kept = name(&format!("lease-{index}"));
+        ground.row(&kept, "three renewals", |row| row.beat >= 3).await;
+    }
+    let terms = leases.iter().filter_map(Leadership::term);
+    assert!(terms.filter(|term| term.number() == 1).count() == 1_000, "{:?}", ann.health());
 }

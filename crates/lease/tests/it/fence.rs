@@ -10,7 +10,7 @@ use holdfast_lease::row::{Row, StoreTime};
 use holdfast_lease::store::postgres::PostgresStore;
 use holdfast_lease::store::redis::{RedisAddress, RedisStore};
 use holdfast_lease::{Error, Holder, Incarnation, Name, Priority, Store, Term, Token};
-use holdfast_testkit::{Postgres, Redis};
+use holdfast_testkit::{Faketime, Postgres, Redis, eventually};
 use sqlx::{Connection as _, PgConnection};
 
 const LIMIT: Duration = Duration::from_secs(5);
@@ -43,6 +43,20 @@ async fn acquire(store: &mut impl Store, request: &Acquire) -> (Token, Row) {
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// Acquires a lease as soon as its holder's time is up.
+async fn take_over(store: &mut PostgresStore, name: &Name) -> Token {
+    let request = request(name, Incarnation::random(), LIMIT);
+    eventually(LIMIT * 6, "the lease to expire", async || {
+        match store.acquire(&request).await.unwrap().answer {
+            Acquired::Granted(row) => {
+                Ok(Token { name: name.clone(), term: row.term, incarnation: request.incarnation })
+            }
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await
 }
 
 #[tokio::test]
@@ -84,24 +98,22 @@ async fn sixteen_overlapping_guards_of_a_lost_holder_do_not_hold_up_the_takeover
     let ttl = Duration::from_millis(900);
     let (token, _) = acquire(&mut store, &request(&name, Incarnation::random(), ttl)).await;
     let mut guards = Vec::new();
-    for index in 0..16 {
+    for index in 0..16_u8 {
         let (url, token) = (url.clone(), token.clone());
         guards.push(tokio::spawn(async move {
             let mut connection = PgConnection::connect(&url).await.unwrap();
-            tokio::time::sleep(Duration::from_millis(index * 10)).await;
             let mut committed = 0;
-            while let Ok(open) = guard(&mut connection, &token, ttl / 3).await {
-                tokio::time::sleep(Duration::from_millis(150)).await;
-                committed += u32::from(open.commit().await.is_ok());
+            while let Ok(mut open) = guard(&mut connection, &token, ttl / 3).await {
+                // Of different lengths, so that there is never a moment without one.
+                let work = sqlx::query("SELECT pg_sleep(0.1 + $1 * 0.01)").bind(f64::from(index));
+                let worked = work.execute(&mut *open).await.is_ok();
+                committed += u32::from(worked && open.commit().await.is_ok());
             }
             committed
         }));
     }
-    tokio::time::sleep(ttl).await;
-    let begun = tokio::time::Instant::now();
-    let (newer, _) = acquire(&mut store, &request(&name, Incarnation::random(), LIMIT)).await;
-    let took = begun.elapsed();
-    assert!(took < ttl / 3 + Duration::from_millis(300), "the takeover took {took:?}");
+    // Refused until it has expired; then granted within the time limit of one statement, or not at all.
+    let newer = take_over(&mut store, &name).await;
     assert_eq!(newer.term, token.term.next());
     let mut committed = 0;
     for guard in guards {
@@ -119,9 +131,31 @@ async fn a_paused_guard_is_ended_by_the_server() {
     let (token, _) = acquire(&mut store, &request(&name, Incarnation::random(), ttl)).await;
     let mut connection = PgConnection::connect(&url).await.unwrap();
     let open = guard(&mut connection, &token, ttl / 3).await.unwrap();
-    tokio::time::sleep(ttl).await;
-    acquire(&mut store, &request(&name, Incarnation::random(), LIMIT)).await;
+    take_over(&mut store, &name).await;
     assert!(open.commit().await.is_err(), "a paused write was committed after the takeover");
+}
+
+#[tokio::test]
+async fn a_clock_stepped_forward_ends_the_right_to_write_at_once() {
+    let clock = Faketime::new().unwrap();
+    let server = Postgres::start_by(&clock).await.unwrap();
+    let url = server.database().await.unwrap();
+    let mut store = PostgresStore::new(&url, LIMIT).unwrap();
+    store.apply_schema().await.unwrap();
+    let name = Name::new("sweep").unwrap();
+    let ttl = Duration::from_secs(600);
+    let (token, _) = acquire(&mut store, &request(&name, Incarnation::random(), ttl)).await;
+    let mut connection = PgConnection::connect(&url).await.unwrap();
+    guard(&mut connection, &token, LIMIT).await.unwrap().commit().await.unwrap();
+    clock.step(3_600).unwrap();
+    let refused = guard(&mut connection, &token, LIMIT).await.err();
+    assert!(matches!(refused, Some(Error::Fenced { .. })));
+    let newer = take_over(&mut store, &name).await;
+    guard(&mut connection, &newer, LIMIT).await.unwrap().commit().await.unwrap();
+    // Set right again, the old term stays over.
+    clock.step(0).unwrap();
+    let refused = guard(&mut connection, &token, LIMIT).await.err();
+    assert!(matches!(refused, Some(Error::Fenced { .. })));
 }
 
 #[tokio::test]
@@ -137,17 +171,11 @@ async fn a_term_lost_by_redis_is_raised_above_what_was_registered() {
     assert_eq!(old.term, Term::new(7));
     let mut connection = PgConnection::connect(&url).await.unwrap();
     guard_registered(&mut connection, &old, LIMIT).await.unwrap().commit().await.unwrap();
-    flush(&redis).await;
+    redis.ask(&["FLUSHALL"]).await.unwrap();
     let (new, _) = acquire(&mut store, &request(&name, bob, LIMIT)).await;
     assert_eq!(new.term, Term::new(8));
     assert_eq!(raised.load(Ordering::Relaxed), 1);
     let refused = guard_registered(&mut connection, &old, LIMIT).await.err();
     assert!(matches!(refused, Some(Error::Fenced { .. })));
     guard_registered(&mut connection, &new, LIMIT).await.unwrap().commit().await.unwrap();
-}
-
-async fn flush(redis: &Redis) {
-    let client = redis::Client::open(redis.url()).unwrap();
-    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
-    redis::cmd("FLUSHALL").query_async::<()>(&mut connection).await.unwrap();
 }

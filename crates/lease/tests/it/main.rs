@@ -10,4 +10,7 @@
 mod conformance;
 mod elector;
 mod fence;
+mod ground;
+mod health;
 mod process;
+mod redis;
