@@ -42,6 +42,7 @@ REFUSED = [
     ("networkPolicy.enabled=true", "networkPolicy.from"),
     ("podDisruptionBudget.maxUnavailable=0", "maxUnavailable"),
     ("tls.existingSecret=t,config.server.writes=forward", "replicaUrl"),
+    ("config.server.writes=forward", "allow_plaintext"),
     ("extraEnv[0].name=HOLDFAST__SECURITY__MASTER_KEY,extraEnv[0].value=x", "extraEnv"),
 ]
 

@@ -42,14 +42,15 @@ def check(found):
 
 
 def overlap(found, panels):
-    """No panel covers another."""
+    """No panel covers another, and none is wider than the page."""
     taken = {}
     for panel in panels:
         at = panel["gridPos"]
         found.require(at["x"] + at["w"] <= 24, f"panel `{panel['title']}` is wider than the page")
-        for cell in ((x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])):
-            found.require(cell not in taken, f"panel `{panel['title']}` covers `{taken.get(cell)}`")
-            taken[cell] = panel["title"]
+        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        covered = {taken[cell] for cell in cells if cell in taken}
+        found.require(not covered, f"panel `{panel['title']}` covers {covered}")
+        taken.update((cell, panel["title"]) for cell in cells)
 
 
 def parse(found, queries):

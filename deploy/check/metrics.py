@@ -12,6 +12,8 @@ SUFFIXES = ("_bucket", "_sum", "_count")
 
 def documented():
     """The names in docs/metrics.md."""
+    if not DOCUMENTED.exists():
+        return set()
     return set(re.findall(r"\bholdfast_[a-z0-9_]+", DOCUMENTED.read_text()))
 
 

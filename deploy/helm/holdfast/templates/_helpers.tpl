@@ -114,6 +114,10 @@ holdfast.toml. JSON's texts, numbers, booleans and lists are TOML's as well; toT
 {{- if and .Values.tls.existingSecret (ne $writes "any") (not .Values.replicaUrl) -}}
 {{- fail "config.server.writes sends requests from replica to replica, and no certificate is valid for a pod's address: set replicaUrl, or leave tls.existingSecret to a proxy" -}}
 {{- end -}}
+{{- $trusted := or (hasPrefix "https://" (include "holdfast.replicaUrl" .)) (default dict $config.security).allow_plaintext -}}
+{{- if and (eq $writes "forward") (not $trusted) -}}
+{{- fail "config.server.writes is forward, and tokens are not passed on over plain HTTP: set config.security.allow_plaintext where the pods' network is trusted, or tls.existingSecret and replicaUrl" -}}
+{{- end -}}
 {{- if and .Values.networkPolicy.enabled (not .Values.networkPolicy.from) -}}
 {{- fail "networkPolicy.from is empty: nobody but the replicas themselves could connect, not even the CA's challenges" -}}
 {{- end -}}
