@@ -66,10 +66,13 @@ impl Wanted {
         }
     }
 
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Retry, Self::Renew];
+
     /// From what is stored; `None` for what a newer release wrote.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Retry, Self::Renew].into_iter().find(|wanted| wanted.as_str() == text)
+        Self::ALL.into_iter().find(|wanted| wanted.as_str() == text)
     }
 }
 
@@ -94,6 +97,8 @@ pub struct Domain {
     pub orchestration_id: String,
     /// Where it stands.
     pub state: State,
+    /// The name of its state where only a newer release knows it. Then `state` says `Failed`, and nobody here works on it.
+    pub foreign_state: Option<String>,
     /// How often this state was tried; rises with committed outcomes only.
     pub attempt: u32,
     /// Since when it is in this state.
@@ -128,4 +133,12 @@ pub struct Domain {
     pub updated_at: Timestamp,
     /// Rises with every committed change.
     pub version: i64,
+}
+
+impl Domain {
+    /// Where it stands, as people read it; also where only a newer release knows what that means.
+    #[must_use]
+    pub fn state_name(&self) -> &str {
+        self.foreign_state.as_deref().unwrap_or(self.state.as_str())
+    }
 }

@@ -137,6 +137,13 @@ fn special(domain: &Domain, facts: &Facts) -> Option<Answer> {
         let fix = "Nothing: the name is free once the live edges dropped it.";
         return Some(Answer::new(Who::Holdfast, "removing", summary, fix));
     }
+    if let Some(state) = &domain.foreign_state {
+        let summary = format!(
+            "{name} is in {state}, a state that only a newer release knows: this replica leaves it alone."
+        );
+        let fix = "Upgrade this replica; one of the newer release goes on with the domain.";
+        return Some(Answer::new(Who::Operator, "unknown-state", summary, fix));
+    }
     if domain.lapses >= POISON {
         let summary = format!(
             "Work on {name} was begun {} times without an end: it may crash or hang its worker.",

@@ -62,7 +62,7 @@ impl Original {
 impl Standing {
     pub(crate) fn read(row: &impl Fields) -> Result<Self> {
         let domain = match row.maybe_id("id")? {
-            Some(_) => crate::row::known_domain(row)?,
+            Some(_) => Some(crate::row::domain(row)?),
             None => None,
         };
         let original = row.maybe_text("original")?;

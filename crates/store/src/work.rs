@@ -1,7 +1,8 @@
 //! Working on domains: claim, drive, commit.
 //!
-//! A claim is a row's `claimed_by`, `claimed_until` and `claim_epoch`; every commit compares epoch, version and time,
-//! so a worker that was paused too long changes nothing.
+//! A claim is a row's `claimed_by`, `incarnation`, `claimed_until` and `claim_epoch`; every commit compares incarnation, epoch,
+//! version and time, so a worker that was paused too long changes nothing, and neither does one that knows the row from a
+//! database that was since restored: there the epochs count again from lower.
 
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ pub struct Claimed {
     pub domain: Domain,
     /// The claim.
     pub epoch: i64,
+    /// Whose claim it is; none once it was given back.
+    pub incarnation: Option<uuid::Uuid>,
     /// The order made out for it by `admit`.
     pub order: Option<OrderId>,
 }
@@ -107,7 +110,7 @@ pub trait Work: Send + Sync {
         hold: Duration,
     ) -> Result<Vec<DomainId>>;
 
-    /// Commits a step: compare-and-swap on epoch, version and time, history, products. `ClaimLost` if it is not ours any more.
+    /// Commits a step: compare-and-swap on incarnation, epoch, version and time, history, products. `ClaimLost` if it is not ours any more.
     async fn commit(&self, claimed: &Claimed, commit: &Commit) -> Result<Claimed>;
 
     /// Gives claims back unworked: due at once, at no cost to the domain.

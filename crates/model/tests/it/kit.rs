@@ -18,6 +18,7 @@ pub(crate) fn domain(state: State) -> Domain {
         labels: BTreeMap::new(),
         orchestration_id: "once".into(),
         state,
+        foreign_state: None,
         attempt: 0,
         entered_at: now,
         next_attempt_at: Some(now),

@@ -73,7 +73,7 @@ pub(crate) struct DomainView {
     orchestration_id: Option<String>,
     /// Where it stands.
     #[schema(value_type = StateName)]
-    state: &'static str,
+    state: String,
     /// What the edges were last seen serving; null before, and with `[edge] mode = "none"`.
     serving: Option<Serving>,
     /// How often this state was tried.
@@ -121,7 +121,7 @@ impl DomainView {
             edge_group: domain.edge_group,
             labels: domain.labels,
             orchestration_id: Some(domain.orchestration_id).filter(|_| shown),
-            state: domain.state.as_str(),
+            state: domain.state_name().to_owned(),
             serving,
             attempt: domain.attempt,
             next_attempt_at: domain.next_attempt_at,

@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use sqlx::Postgres;
 
-use super::{PostgresStore, known_states, micros, sql, work::take_claim};
+use super::{
+    PostgresStore, known_states, known_wants, micros, sql,
+    work::{PUT_ASIDE, take_claim},
+};
 use crate::{
     AccountId, Admission, Claimant, Claimed, Error, OrderLimits, Result,
     budget::Room,
     pool::Transaction,
-    row::{Fields as _, budget, claimed, domain_columns},
+    row::{Fields as _, budget, domain_columns, sorted_out},
 };
 
 /// In the queue, and in nobody's hands.
@@ -40,7 +43,7 @@ const TAKE: &str = concat!(
     "WITH picked AS (
         SELECT id, gen_random_uuid() AS order_id FROM domain WHERE ",
     queued!(),
-    "     AND state = ANY ($6)
+    "     AND state = ANY ($6) AND (wanted IS NULL OR wanted = ANY ($9))
         ORDER BY (certificate_id IS NULL), queued_at, id LIMIT $4 FOR UPDATE SKIP LOCKED),
     claimed AS (UPDATE domain d SET ",
     take_claim!(),
@@ -54,6 +57,11 @@ const TAKE: &str = concat!(
     domain_columns!(),
     " FROM claimed d LEFT JOIN certificate c ON c.id = d.certificate_id ORDER BY (d.certificate_id IS NULL), d.queued_at, d.id"
 );
+
+/// Takes an order back that was just made out for who cannot use it.
+const UNORDER: &str = "
+    WITH freed AS (UPDATE domain SET order_id = NULL WHERE id = ANY ($1))
+    DELETE FROM acme_order WHERE domain_id = ANY ($1) AND ended_at IS NULL";
 
 impl PostgresStore {
     pub(super) async fn admit_queued(
@@ -117,6 +125,13 @@ async fn take(
         .bind(account.0)
         .bind(known_states())
         .bind(micros(room.budget.cost()))
-        .bind(super::time(base));
-    transaction.rows(statement).await?.iter().map(claimed).collect()
+        .bind(super::time(base))
+        .bind(known_wants());
+    let (work, aside) = sorted_out(&transaction.rows(statement).await?)?;
+    if !aside.is_empty() {
+        let statement = sql(PUT_ASIDE).bind(aside.clone()).bind(who.incarnation);
+        transaction.execute(statement).await?;
+        transaction.execute(sql(UNORDER).bind(aside)).await?;
+    }
+    Ok(work)
 }

@@ -17,25 +17,25 @@ use crate::{
 macro_rules! moved {
     () => {
         "WITH moved AS (
-            UPDATE domain SET state = $4, attempt = $5, entered_at = $6, next_attempt_at = $7, queued_at = $8, failures = $9,
-                failing_since = $10, error_code = $11, error_detail = $12,
-                wanted = CASE WHEN $13 AND wanted_seen THEN NULL ELSE wanted END, wanted_seen = true,
-                order_id = CASE WHEN $14 THEN NULL ELSE order_id END, certificate_id = coalesce($15, certificate_id),
-                due_at = CASE WHEN $16 THEN claimed_until
-                    WHEN removing_since IS NOT NULL OR (wanted IS NOT NULL AND NOT ($13 AND wanted_seen))
-                         OR (nudged AND (state = $4 OR $4 = 'CertificateDeploymentFailed')) THEN clock_timestamp()
-                    ELSE $7 END,
-                claimed_by = CASE WHEN $16 THEN claimed_by END, incarnation = CASE WHEN $16 THEN incarnation END,
-                claimed_until = CASE WHEN $16 THEN claimed_until END,
+            UPDATE domain SET state = $5, attempt = $6, entered_at = $7, next_attempt_at = $8, queued_at = $9, failures = $10,
+                failing_since = $11, error_code = $12, error_detail = $13,
+                wanted = CASE WHEN $14 AND wanted_seen THEN NULL ELSE wanted END, wanted_seen = true,
+                order_id = CASE WHEN $15 THEN NULL ELSE order_id END, certificate_id = coalesce($16, certificate_id),
+                due_at = CASE WHEN $17 THEN claimed_until
+                    WHEN removing_since IS NOT NULL OR (wanted IS NOT NULL AND NOT ($14 AND wanted_seen))
+                         OR (nudged AND (state = $5 OR $5 = 'CertificateDeploymentFailed')) THEN clock_timestamp()
+                    ELSE $8 END,
+                claimed_by = CASE WHEN $17 THEN claimed_by END, incarnation = CASE WHEN $17 THEN incarnation END,
+                claimed_until = CASE WHEN $17 THEN claimed_until END,
                 nudged = false, lapses = 0, unseen = 0, version = version + 1, updated_at = clock_timestamp()
-            WHERE id = $1 AND claim_epoch = $2 AND version - unseen = $3 AND claimed_until > clock_timestamp()
+            WHERE id = $1 AND claim_epoch = $2 AND version - unseen = $3 AND incarnation = $4 AND claimed_until > clock_timestamp()
             RETURNING *),
         told AS (
             INSERT INTO event (at, instance, actor, kind, domain_id, subject, from_state, to_state, duration_ms, attempt,
                                error_code, detail)
-            SELECT moved.updated_at, $17, $18, 'transition', moved.id, moved.name, h.from_state, h.to_state, h.lasted, h.attempt,
+            SELECT moved.updated_at, $18, $19, 'transition', moved.id, moved.name, h.from_state, h.to_state, h.lasted, h.attempt,
                    h.code, h.detail
-            FROM moved, unnest($19::text[], $20::text[], $21::bigint[], $22::bigint[], $23::text[], $24::text[])
+            FROM moved, unnest($20::text[], $21::text[], $22::bigint[], $23::bigint[], $24::text[], $25::text[])
                 WITH ORDINALITY AS h (from_state, to_state, lasted, attempt, code, detail, n)
             ORDER BY h.n)"
     };
@@ -46,8 +46,8 @@ macro_rules! moved {
 macro_rules! ordered {
     () => {
         ", ordered AS (
-            UPDATE acme_order o SET url = coalesce($25, o.url), csr = coalesce($26, o.csr),
-                ended_at = CASE WHEN $14 THEN moved.updated_at END
+            UPDATE acme_order o SET url = coalesce($26, o.url), csr = coalesce($27, o.csr),
+                ended_at = CASE WHEN $15 THEN moved.updated_at END
             FROM moved WHERE o.domain_id = moved.id AND o.ended_at IS NULL
             RETURNING o.id, o.account_id, o.url, o.cost, o.ended_at),
         dropped AS (DELETE FROM challenge USING ordered o WHERE challenge.order_id = o.id AND o.ended_at IS NOT NULL),
@@ -56,12 +56,12 @@ macro_rules! ordered {
             FROM ordered o WHERE a.id = o.account_id AND o.ended_at IS NOT NULL AND o.url IS NULL),
         journaled AS (
             INSERT INTO sealed (owner, id, sealing_key, value)
-            SELECT 'order', o.id, $27, $28 FROM ordered o WHERE o.ended_at IS NULL AND $28 IS NOT NULL
+            SELECT 'order', o.id, $28, $29 FROM ordered o WHERE o.ended_at IS NULL AND $29 IS NOT NULL
             ON CONFLICT (owner, id) DO UPDATE SET sealing_key = EXCLUDED.sealing_key, value = EXCLUDED.value),
         answered AS (
             INSERT INTO challenge (token, order_id, name, kind, key_authorization, url, authorization_url, created_at)
-            SELECT $29, o.id, moved.name, $30, $31, $32, $33, moved.updated_at
-            FROM moved, ordered o WHERE o.ended_at IS NULL AND $29 IS NOT NULL
+            SELECT $30, o.id, moved.name, $31, $32, $33, $34, moved.updated_at
+            FROM moved, ordered o WHERE o.ended_at IS NULL AND $30 IS NOT NULL
             ON CONFLICT (token) DO UPDATE SET order_id = EXCLUDED.order_id, name = EXCLUDED.name, kind = EXCLUDED.kind,
                 key_authorization = EXCLUDED.key_authorization, url = EXCLUDED.url,
                 authorization_url = EXCLUDED.authorization_url, created_at = EXCLUDED.created_at)"
@@ -73,13 +73,13 @@ macro_rules! deployed {
     () => {
         ", issued AS (
             INSERT INTO certificate (id, domain_id, chain_pem, serial, sha256, not_before, not_after, issuer, directory, created_at)
-            SELECT $15, moved.id, $34, $35, $36, $37, $38, $39, $40, moved.updated_at FROM moved WHERE $15 IS NOT NULL),
+            SELECT $16, moved.id, $35, $36, $37, $38, $39, $40, $41, moved.updated_at FROM moved WHERE $16 IS NOT NULL),
         superseded AS (
             UPDATE certificate c SET superseded_at = moved.updated_at FROM moved
             WHERE c.domain_id = moved.id AND c.superseded_at IS NULL AND c.id <> moved.certificate_id),
         locked AS (
             INSERT INTO sealed (owner, id, sealing_key, value)
-            SELECT 'certificate', $15, $41, $42 FROM moved WHERE $15 IS NOT NULL),
+            SELECT 'certificate', $16, $42, $43 FROM moved WHERE $16 IS NOT NULL),
         bumped AS (
             UPDATE revision SET number = number + 1 FROM moved WHERE moved.certificate_id IS NOT NULL RETURNING number),
         deployed AS (
@@ -216,6 +216,7 @@ fn moved(
         .bind(before.domain.id.0)
         .bind(before.epoch)
         .bind(before.domain.version)
+        .bind(before.incarnation)
         .bind(transition.state.as_str())
         .bind(i64::from(transition.attempt))
         .bind(time(transition.entered_at))

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use sqlx::Postgres;
 use uuid::Uuid;
 
-use super::{PostgresStore, TRIES, has_code, sql};
+use super::{PostgresStore, has_code, sql};
 use crate::{
     Error, Keys, MasterKey, Result, Rotation, Secret,
     key::random,
@@ -13,6 +13,9 @@ use crate::{
     row::Fields as _,
     seal::{Place, Sealed},
 };
+
+/// How often a value is sealed or opened anew because its key was gone: keys may be rotated faster than a busy replica commits.
+const KEY_TRIES: u32 = 50;
 
 const MASTER_ID: &str = "master_key_id";
 const MASTER_CHECK: &str = "master_key_check";
@@ -192,7 +195,7 @@ impl PostgresStore {
     /// time it is looked for (then the value was sealed anew), and a key that was to seal may be gone by the time of the commit.
     pub(super) async fn again(&self, error: Error, tries: &mut u32) -> Result<()> {
         let keys_changed = matches!(error, Error::Unsealable(_)) || has_code(&error, &["23503"]);
-        if !keys_changed || *tries >= TRIES {
+        if !keys_changed || *tries >= KEY_TRIES {
             return Err(error);
         }
         *tries += 1;

@@ -1,17 +1,19 @@
 //! Removal: the name stays taken until the teardown is complete, and every step can be repeated.
 
 use holdfast_model::Timestamp;
+use sqlx::Postgres;
 
-use super::{PostgresStore, sql, time};
+use super::{PostgresStore, collision_free, sql, time};
 use crate::{
     Actor, Claimed, Error, Result, Topic,
+    pool::Statement,
     row::{claimed, domain_columns},
 };
 
 /// Is it still ours?
 macro_rules! ours {
     () => {
-        "id = $1 AND claim_epoch = $2 AND version - unseen = $3 AND claimed_until > clock_timestamp() AND removing_since IS NOT NULL"
+        "id = $1 AND claim_epoch = $2 AND version - unseen = $3 AND incarnation = $4 AND claimed_until > clock_timestamp() AND removing_since IS NOT NULL"
     };
 }
 
@@ -51,50 +53,60 @@ const RELEASE: &str = concat!(
         WHERE k.domain_id = moved.id AND k.released_at IS NULL),
     superseded AS (UPDATE certificate c SET superseded_at = moved.removed_at FROM moved
         WHERE c.domain_id = moved.id AND c.superseded_at IS NULL),
-    forgotten AS (DELETE FROM observation o USING moved WHERE o.domain_id = moved.id),
     told AS (
         INSERT INTO event (at, instance, actor, kind, domain_id, subject, from_state, duration_ms, attempt)
-        SELECT removed_at, $4, $5, 'transition', id, name, state,
+        SELECT removed_at, $5, $6, 'transition', id, name, state,
                greatest(0, extract(epoch FROM removed_at - entered_at) * 1000)::bigint, attempt FROM moved)
     SELECT id FROM moved"
 );
 
+// A statement of its own: it sees what edges said of the domain up to the moment its row was ours alone.
+const FORGET: &str = "DELETE FROM observation WHERE domain_id = $1";
+
 const LATER: &str = concat!(
     "UPDATE domain SET claimed_by = NULL, incarnation = NULL, claimed_until = NULL, lapses = 0, unseen = 0,
-        due_at = CASE WHEN nudged THEN clock_timestamp() ELSE $4 END, next_attempt_at = $4, nudged = false,
+        due_at = CASE WHEN nudged THEN clock_timestamp() ELSE $5 END, next_attempt_at = $5, nudged = false,
         version = version + 1, updated_at = clock_timestamp()
     WHERE ",
     ours!(),
     " RETURNING id"
 );
 
+fn ours(text: &'static str, before: &Claimed) -> Statement<Postgres> {
+    sql(text)
+        .bind(before.domain.id.0)
+        .bind(before.epoch)
+        .bind(before.domain.version)
+        .bind(before.incarnation)
+}
+
 impl PostgresStore {
     pub(super) async fn tear_down(&self, before: &Claimed) -> Result<Claimed> {
-        let statement =
-            sql(TEAR_DOWN).bind(before.domain.id.0).bind(before.epoch).bind(before.domain.version);
-        let row = self.pool.row("begin a teardown", statement).await?.ok_or(Error::ClaimLost)?;
+        let row = self.pool.row("begin a teardown", ours(TEAR_DOWN, before)).await?;
+        let row = row.ok_or(Error::ClaimLost)?;
         self.herald.tell(&[Topic::Deployments, Topic::Work]);
         claimed(&row)
     }
 
     pub(super) async fn release_domain(&self, before: &Claimed, actor: &Actor) -> Result<()> {
-        let statement = sql(RELEASE)
-            .bind(before.domain.id.0)
-            .bind(before.epoch)
-            .bind(before.domain.version)
-            .bind(&*actor.instance)
-            .bind(&*actor.name);
-        self.pool.row("finish a removal", statement).await?.ok_or(Error::ClaimLost)?;
+        collision_free(|| self.try_release(before, actor)).await?;
         self.herald.tell(&[Topic::Events]);
         Ok(())
     }
 
+    async fn try_release(&self, before: &Claimed, actor: &Actor) -> Result<()> {
+        let mut transaction = self.pool.begin("finish a removal").await?;
+        let release = ours(RELEASE, before).bind(&*actor.instance).bind(&*actor.name);
+        if transaction.row(release).await?.is_none() {
+            transaction.abandon().await?;
+            return Err(Error::ClaimLost);
+        }
+        transaction.execute(sql(FORGET).bind(before.domain.id.0)).await?;
+        transaction.commit().await
+    }
+
     pub(super) async fn look_later(&self, before: &Claimed, until: Timestamp) -> Result<()> {
-        let statement = sql(LATER)
-            .bind(before.domain.id.0)
-            .bind(before.epoch)
-            .bind(before.domain.version)
-            .bind(time(until));
+        let statement = ours(LATER, before).bind(time(until));
         self.pool.row("postpone a removal", statement).await?.ok_or(Error::ClaimLost)?;
         // It may have been nudged meanwhile, and then it is due now.
         self.herald.tell(&[Topic::Work]);

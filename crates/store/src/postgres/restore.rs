@@ -2,7 +2,7 @@
 
 use sqlx::{AssertSqlSafe, Postgres};
 
-use super::{PostgresStore, sql, wake};
+use super::{PostgresStore, collision_free, sql, wake};
 use crate::{Restored, Result, pool::Transaction, row::Fields as _};
 
 /// Does the log hold transactions that this server has not made yet?
@@ -13,6 +13,8 @@ const AHEAD: &str = "
 /// Every deployment is written anew, and there may be a million of them.
 const UNHURRIED: &str = "
     SELECT set_config('statement_timeout', '45min', true), set_config('enable_seqscan', 'on', true)";
+/// The log's row first, as who folds the counts does: the other way round, each would wait for the other.
+const LOCK_LOG: &str = "SELECT epoch FROM event_log FOR UPDATE";
 /// Nobody writes events between here and the commit.
 const LOCK_EVENTS: &str = "LOCK TABLE event IN ACCESS EXCLUSIVE MODE";
 const NEXT_EPOCH: &str = "UPDATE event_log SET epoch = epoch + 1, folded_xid = (epoch + 1) << 48, folded_id = 0 RETURNING epoch";
@@ -42,20 +44,35 @@ impl PostgresStore {
     /// A dump that was loaded into another server brings events of transactions that this one has yet to count to: they would stay
     /// unseen, and newer ones would sort before them. A new epoch of the log puts everything that comes behind.
     pub(super) async fn reckon_with_restored_clock(&self) -> Result<()> {
-        if self.pool.one("look at the log's epoch", sql(AHEAD)).await?.flag("ahead")? {
-            let mut transaction =
-                self.pool.begin("begin a new epoch of the log").await?.unhurried();
-            transaction.execute(sql(UNHURRIED)).await?;
-            next_log_epoch(&mut transaction).await?;
-            transaction.commit().await?;
+        if self.pool.one("look at the log's epoch", sql(AHEAD)).await?.flag("ahead")?
+            && collision_free(|| self.begin_log_epoch()).await?
+        {
             tracing::warn!("this database was restored from a dump; run `holdfast restored`");
         }
         Ok(())
     }
 
+    /// Begins a new epoch of the log, unless another replica was first.
+    async fn begin_log_epoch(&self) -> Result<bool> {
+        let mut transaction = self.pool.begin("begin a new epoch of the log").await?.unhurried();
+        transaction.execute(sql(UNHURRIED)).await?;
+        lock_log(&mut transaction).await?;
+        let ahead = transaction.one(sql(AHEAD)).await?.flag("ahead")?;
+        if ahead {
+            next_log_epoch(&mut transaction).await?;
+        }
+        transaction.commit().await?;
+        Ok(ahead)
+    }
+
     pub(super) async fn restore(&self) -> Result<Restored> {
+        collision_free(|| self.try_restore()).await
+    }
+
+    async fn try_restore(&self) -> Result<Restored> {
         let mut transaction = self.pool.begin("reckon with a restore").await?.unhurried();
         transaction.execute(sql(UNHURRIED)).await?;
+        lock_log(&mut transaction).await?;
         next_log_epoch(&mut transaction).await?;
         transaction.execute(sql(VOID_CLAIMS)).await?;
         let orders = transaction.execute(sql(ORDERS_ANEW)).await?.rows_affected();
@@ -70,8 +87,14 @@ impl PostgresStore {
     }
 }
 
-async fn next_log_epoch(transaction: &mut Transaction<'_, Postgres>) -> Result<()> {
+async fn lock_log(transaction: &mut Transaction<'_, Postgres>) -> Result<()> {
+    transaction.execute(sql(LOCK_LOG)).await?;
     transaction.execute(sql(LOCK_EVENTS)).await?;
+    Ok(())
+}
+
+/// With the log locked.
+async fn next_log_epoch(transaction: &mut Transaction<'_, Postgres>) -> Result<()> {
     let epoch = transaction.one(sql(NEXT_EPOCH)).await?.number("epoch")?;
     // A default takes no parameters; the number is ours.
     let default = format!(

@@ -30,6 +30,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// A connection that has said nothing for so long is asked whether it still is one.
 const SILENCE: Duration = Duration::from_secs(30);
+/// Longer than this nobody waits for a connection, nor for an answer on it: who is silent is taken for gone, and asked anew.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 const TOPICS: [(Topic, u8, char); 3] =
     [(Topic::Work, 1, 'w'), (Topic::Deployments, 2, 'd'), (Topic::Events, 4, 'e')];
@@ -134,12 +136,14 @@ async fn tell(
         .collect();
     let connection = match connection {
         Some(connection) => connection,
-        None => connection.insert(options.connect().await?),
+        None => connection.insert(within(options.connect()).await?),
     };
-    timeout(SILENCE, connection.execute(notify(name, &letters)))
-        .await
-        .map_err(|_| sqlx::Error::PoolTimedOut)??;
+    within(connection.execute(notify(name, &letters))).await?;
     Ok(())
+}
+
+async fn within<T>(answer: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
+    timeout(PATIENCE, answer).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
 }
 
 /// Listens, and after every loss of the connection wakes everybody: anything may have happened meanwhile.
@@ -159,16 +163,9 @@ async fn listen(
     options: &PgConnectOptions,
     pause: &mut Duration,
 ) -> sqlx::Result<()> {
-    let pool = PgPoolOptions::new()
-        .max_connections(1)
-        .idle_timeout(None)
-        .max_lifetime(None)
-        .connect_with(options.clone())
-        .await?;
-    let mut listener = PgListener::connect_with(&pool).await?;
-    listener.eager_reconnect(false);
-    listener.listen(CHANNEL).await?;
+    let mut listener = within(registered(options)).await?;
     *pause = FIRST_PAUSE;
+    // Only now: what happened before nobody told us, and what happens from here on we hear.
     for (topic, ..) in TOPICS {
         inner.bell.ring(topic);
     }
@@ -178,11 +175,23 @@ async fn listen(
             Ok(Ok(None)) => return Ok(()),
             Ok(Err(error)) => return Err(error),
             Err(_) => {
-                let ask = timeout(SILENCE, listener.execute("SELECT 1"));
-                ask.await.map_err(|_| sqlx::Error::PoolTimedOut)??;
+                within(listener.execute("SELECT 1")).await?;
             }
         }
     }
+}
+
+async fn registered(options: &PgConnectOptions) -> sqlx::Result<PgListener> {
+    let pool = PgPoolOptions::new()
+        .max_connections(1)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .connect_with(options.clone())
+        .await?;
+    let mut listener = PgListener::connect_with(&pool).await?;
+    listener.eager_reconnect(false);
+    listener.listen(CHANNEL).await?;
+    Ok(listener)
 }
 
 fn hear(inner: &Inner, payload: &str) {

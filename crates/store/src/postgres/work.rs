@@ -8,12 +8,12 @@ use holdfast_model::{DomainId, Timestamp};
 use sqlx::{Postgres, postgres::PgRow};
 use uuid::Uuid;
 
-use super::{PostgresStore, known_states, micros, sql};
+use super::{PostgresStore, known_states, known_wants, micros, sql};
 use crate::{
-    AccountId, Actor, Admission, Claimant, Claimed, Commit, OrderLimits, Result, Topic, Work,
-    WorkBatch,
+    AccountId, Actor, Admission, Claimant, Claimed, Commit, Error, OrderLimits, Result, Topic,
+    Work, WorkBatch,
     pool::Statement,
-    row::{Fields as _, claimed, domain_columns},
+    row::{Fields as _, domain_columns, sorted_out},
 };
 
 /// When a domain whose claim was not seen to its end is due: at the claim's end the first time, later each further time. A domain that
@@ -43,9 +43,11 @@ pub(super) use take_claim;
 const CLAIM: &str = concat!(
     "WITH open AS (
         SELECT id, due_at FROM domain WHERE due_at <= statement_timestamp() AND order_id IS NOT NULL AND state = ANY ($5)
+          AND (wanted IS NULL OR wanted = ANY ($6))
         ORDER BY due_at LIMIT $4 FOR UPDATE SKIP LOCKED),
     rest AS (
         SELECT id, due_at FROM domain WHERE due_at <= statement_timestamp() AND order_id IS NULL AND state = ANY ($5)
+          AND (wanted IS NULL OR wanted = ANY ($6))
         ORDER BY due_at LIMIT $4 - (SELECT count(*) FROM open) FOR UPDATE SKIP LOCKED),
     due AS (SELECT * FROM open UNION ALL SELECT * FROM rest),
     claimed AS (UPDATE domain d SET ",
@@ -80,6 +82,13 @@ const UNCLAIM: &str = "
                       THEN NULL ELSE clock_timestamp() END
     FROM held WHERE d.id = held.id RETURNING d.id";
 
+/// Rows that cannot be read: nobody works on them, and they are in nobody's way. Now and then they are looked at again, because
+/// somebody may have mended them.
+pub(super) const PUT_ASIDE: &str = "
+    UPDATE domain SET claimed_by = NULL, incarnation = NULL, claimed_until = NULL, queued_at = NULL,
+        due_at = clock_timestamp() + interval '1 hour'
+    WHERE id = ANY ($1) AND incarnation = $2";
+
 #[async_trait]
 impl Work for PostgresStore {
     async fn claim(&self, who: &Claimant, limit: u32, hold: Duration) -> Result<WorkBatch> {
@@ -88,9 +97,15 @@ impl Work for PostgresStore {
             .bind(who.incarnation)
             .bind(micros(hold))
             .bind(i64::from(limit))
-            .bind(known_states());
+            .bind(known_states())
+            .bind(known_wants());
         let rows = around(Point::STORE_CLAIM, self.pool.rows("claim work", statement)).await?;
-        batch(&rows, limit)
+        let (batch, aside) = batch(&rows, limit)?;
+        if !aside.is_empty() {
+            let statement = sql(PUT_ASIDE).bind(aside).bind(who.incarnation);
+            self.pool.execute("put unreadable rows aside", statement).await?;
+        }
+        Ok(batch)
     }
 
     async fn admit(
@@ -151,19 +166,15 @@ fn held(text: &'static str, who: &Claimant, claims: &[(DomainId, i64)]) -> State
     sql(text).bind(ids).bind(epochs).bind(who.incarnation)
 }
 
-fn batch(rows: &[PgRow], limit: u32) -> Result<WorkBatch> {
-    let mut batch =
-        WorkBatch { now: Timestamp::from_micros(0), work: Vec::new(), next_due_at: None };
-    for row in rows {
-        batch.now = row.at("now")?;
-        batch.next_due_at = row.maybe_at("next")?;
-        if row.maybe_id("id")?.is_some() {
-            batch.work.push(claimed(row)?);
-        }
-    }
+/// What was claimed, and what of it cannot be read.
+fn batch(rows: &[PgRow], limit: u32) -> Result<(WorkBatch, Vec<Uuid>)> {
+    // The clock's row is always there; without work it stands alone.
+    let first = rows.first().ok_or(Error::NotFound("clock"))?;
+    let (now, next) = (first.at("now")?, first.maybe_at("next")?);
+    let taken = if first.maybe_id("id")?.is_some() { rows } else { &[] };
+    let (work, aside) = sorted_out(taken)?;
     // A full batch may have left something due.
-    if limit > 0 && u32::try_from(batch.work.len()).is_ok_and(|got| got >= limit) {
-        batch.next_due_at = Some(batch.now);
-    }
-    Ok(batch)
+    let full = limit > 0 && u32::try_from(taken.len()).is_ok_and(|got| got >= limit);
+    let next_due_at = if full { Some(now) } else { next };
+    Ok((WorkBatch { now, work, next_due_at }, aside))
 }

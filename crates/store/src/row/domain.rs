@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use holdfast_model::{CertificateSummary, Domain, DomainId, State, Wanted};
 
+use uuid::Uuid;
+
 use super::{Fields, corrupt};
 use crate::{Claimed, Error, OrderId, Result};
 
@@ -12,14 +14,14 @@ macro_rules! domain_columns {
     () => {
         "d.id, d.name, d.tenant, d.resource, d.target, d.edge_group, d.labels, d.orchestration_id, d.state, d.attempt, d.entered_at, \
          d.next_attempt_at, d.queued_at, d.failures, d.failing_since, d.error_code, d.error_detail, d.order_id, d.wanted, \
-         d.removing_since, d.revoke, d.removed_at, d.lapses, d.created_at, d.updated_at, d.version, d.claim_epoch, d.due_at, \
+         d.removing_since, d.revoke, d.removed_at, d.lapses, d.created_at, d.updated_at, d.version, d.claim_epoch, d.incarnation, d.due_at, \
          c.serial, c.sha256, c.not_before, c.not_after, c.issuer, c.directory"
     };
 }
 pub(crate) use domain_columns;
 
 pub(crate) fn domain(row: &impl Fields) -> Result<Domain> {
-    let state = row.text("state")?;
+    let (state, foreign_state) = state(row.text("state")?);
     let wanted = row.maybe_text("wanted")?;
     Ok(Domain {
         id: DomainId(row.id("id")?),
@@ -30,7 +32,8 @@ pub(crate) fn domain(row: &impl Fields) -> Result<Domain> {
         edge_group: row.text("edge_group")?,
         labels: labels(&row.text("labels")?)?,
         orchestration_id: row.text("orchestration_id")?,
-        state: state.parse().map_err(|_| corrupt("state", state))?,
+        state,
+        foreign_state,
         attempt: row.count("attempt")?,
         entered_at: row.at("entered_at")?,
         next_attempt_at: row.maybe_at("next_attempt_at")?,
@@ -51,16 +54,45 @@ pub(crate) fn domain(row: &impl Fields) -> Result<Domain> {
     })
 }
 
-/// As [`domain`], but nothing for a state that only a newer release knows: such rows are left alone.
-pub(crate) fn known_domain(row: &impl Fields) -> Result<Option<Domain>> {
-    let state: Result<State, _> = row.text("state")?.parse();
-    state.ok().map(|_| domain(row)).transpose()
+/// A state that only a newer release knows keeps its name, and is nothing to work on.
+fn state(name: String) -> (State, Option<String>) {
+    name.parse().map_or((State::Failed, Some(name)), |state| (state, None))
+}
+
+/// As [`domain`], but nothing for a row that cannot be read: it must not spoil the list of all others.
+pub(crate) fn listed(row: &impl Fields) -> Option<Domain> {
+    domain(row).map_err(|error| unreadable(row, &error)).ok()
+}
+
+/// What was claimed, and the ids of those rows that cannot be read, which nobody can work on.
+pub(crate) fn sorted_out(rows: &[impl Fields]) -> Result<(Vec<Claimed>, Vec<Uuid>)> {
+    let (mut work, mut aside) = (Vec::with_capacity(rows.len()), Vec::new());
+    for row in rows {
+        match claimed(row) {
+            Ok(claimed) => work.push(claimed),
+            Err(error) => {
+                unreadable(row, &error);
+                aside.push(row.id("id")?);
+            }
+        }
+    }
+    Ok((work, aside))
+}
+
+fn unreadable(row: &impl Fields, error: &Error) {
+    let domain = row.id("id").unwrap_or_default();
+    tracing::error!(%domain, error = error as &dyn std::error::Error, "a domain's row cannot be read; it is put aside");
 }
 
 pub(crate) fn claimed(row: &impl Fields) -> Result<Claimed> {
+    let domain = domain(row)?;
+    if let Some(state) = domain.foreign_state {
+        return Err(corrupt("state", state));
+    }
     Ok(Claimed {
-        domain: domain(row)?,
+        domain,
         epoch: row.number("claim_epoch")?,
+        incarnation: row.maybe_id("incarnation")?,
         order: row.maybe_id("order_id")?.map(OrderId),
     })
 }

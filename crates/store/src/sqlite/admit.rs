@@ -5,7 +5,7 @@ use std::time::Duration;
 use holdfast_model::Timestamp;
 
 use super::{
-    SqliteStore, Tx, known_states, now, sql, time,
+    SqliteStore, Tx, known_states, known_wants, now, sql, time,
     work::{lapse_delay, read_claimed, take_claim},
 };
 use crate::{
@@ -40,7 +40,8 @@ const TAKE: &str = concat!(
     take_claim!(),
     " WHERE id IN (SELECT id FROM domain WHERE ",
     queued!("$5"),
-    " AND state IN (SELECT value FROM json_each($6)) ORDER BY (certificate_id IS NULL), queued_at, id LIMIT $4) RETURNING id"
+    " AND state IN (SELECT value FROM json_each($6)) AND (wanted IS NULL OR wanted IN (SELECT value FROM json_each($7)))
+      ORDER BY (certificate_id IS NULL), queued_at, id LIMIT $4) RETURNING id"
 );
 const ORDER: &str = "
     INSERT INTO acme_order (id, domain_id, account_id, cost, created_at) VALUES ($1, $2, $3, $4, $5)";
@@ -61,6 +62,8 @@ impl SqliteStore {
             return Ok(Admission { now, work: Vec::new(), ask_again_at: None });
         }
         let mut transaction = self.writer.begin("admit orders").await?;
+        // The wait for the writer is not part of the claims.
+        let now = super::now();
         let room = room(&mut transaction, account, limits, now).await?;
         let allowed = room.allowed(limits).min(limit);
         let work = match allowed {
@@ -103,9 +106,10 @@ async fn take(
         .bind(time(room.now.plus(hold)))
         .bind(i64::from(allowed))
         .bind(time(room.now))
-        .bind(known_states());
+        .bind(known_states())
+        .bind(known_wants());
     let taken = transaction.rows(statement).await?;
-    let work = read_claimed(transaction, &taken).await?;
+    let work = read_claimed(transaction, who, &taken).await?;
     let cost = i64::try_from(room.budget.cost().as_micros()).unwrap_or(i64::MAX);
     for claimed in &work {
         let statement = sql(ORDER)

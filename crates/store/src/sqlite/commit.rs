@@ -20,18 +20,18 @@ use crate::{
 
 /// The row moves if it is still ours. People's requests are answered only if the worker saw them.
 const MOVE: &str = "
-    UPDATE domain SET state = $4, attempt = $5, entered_at = $6, next_attempt_at = $7, queued_at = $8, failures = $9,
-        failing_since = $10, error_code = $11, error_detail = $12,
-        wanted = CASE WHEN $13 AND wanted_seen THEN NULL ELSE wanted END, wanted_seen = 1,
-        order_id = CASE WHEN $14 THEN NULL ELSE order_id END, certificate_id = coalesce($15, certificate_id),
-        due_at = CASE WHEN $16 THEN claimed_until
-            WHEN removing_since IS NOT NULL OR (wanted IS NOT NULL AND NOT ($13 AND wanted_seen)) 
-                 OR (nudged AND (state = $4 OR $4 = 'CertificateDeploymentFailed')) THEN $17
-            ELSE $7 END,
-        claimed_by = CASE WHEN $16 THEN claimed_by END, incarnation = CASE WHEN $16 THEN incarnation END,
-        claimed_until = CASE WHEN $16 THEN claimed_until END,
-        nudged = 0, lapses = 0, unseen = 0, version = version + 1, updated_at = $17
-    WHERE id = $1 AND claim_epoch = $2 AND version - unseen = $3 AND claimed_until > $17";
+    UPDATE domain SET state = $5, attempt = $6, entered_at = $7, next_attempt_at = $8, queued_at = $9, failures = $10,
+        failing_since = $11, error_code = $12, error_detail = $13,
+        wanted = CASE WHEN $14 AND wanted_seen THEN NULL ELSE wanted END, wanted_seen = 1,
+        order_id = CASE WHEN $15 THEN NULL ELSE order_id END, certificate_id = coalesce($16, certificate_id),
+        due_at = CASE WHEN $17 THEN claimed_until
+            WHEN removing_since IS NOT NULL OR (wanted IS NOT NULL AND NOT ($14 AND wanted_seen)) 
+                 OR (nudged AND (state = $5 OR $5 = 'CertificateDeploymentFailed')) THEN $18
+            ELSE $8 END,
+        claimed_by = CASE WHEN $17 THEN claimed_by END, incarnation = CASE WHEN $17 THEN incarnation END,
+        claimed_until = CASE WHEN $17 THEN claimed_until END,
+        nudged = 0, lapses = 0, unseen = 0, version = version + 1, updated_at = $18
+    WHERE id = $1 AND claim_epoch = $2 AND version - unseen = $3 AND incarnation = $4 AND claimed_until > $18";
 
 const OPEN: &str = "SELECT id FROM acme_order WHERE domain_id = $1 AND ended_at IS NULL";
 const JOURNAL: &str =
@@ -127,6 +127,7 @@ fn moved(before: &Claimed, commit: &Commit, certificate: Option<Uuid>) -> Statem
         .bind(before.domain.id.0)
         .bind(before.epoch)
         .bind(before.domain.version)
+        .bind(before.incarnation)
         .bind(transition.state.as_str())
         .bind(i64::from(transition.attempt))
         .bind(time(transition.entered_at))

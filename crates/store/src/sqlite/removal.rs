@@ -12,16 +12,16 @@ use crate::{
     row::{claimed, domain},
 };
 
-/// Is it still ours? `$4` is the time.
+/// Is it still ours? `$5` is the time.
 macro_rules! ours {
     () => {
-        "id = $1 AND claim_epoch = $2 AND version - unseen = $3 AND claimed_until > $4 AND removing_since IS NOT NULL"
+        "id = $1 AND claim_epoch = $2 AND version - unseen = $3 AND incarnation = $4 AND claimed_until > $5 AND removing_since IS NOT NULL"
     };
 }
 
 const TEAR_DOWN: &str = concat!(
     "UPDATE domain SET order_id = NULL, queued_at = NULL, lapses = 0, unseen = 0, wanted_seen = 1, nudged = 0,
-        version = version + 1, updated_at = $4
+        version = version + 1, updated_at = $5
     WHERE ",
     ours!()
 );
@@ -31,9 +31,9 @@ const WITHDRAW: &str = "
     UPDATE deployment SET certificate_id = NULL, revision = $2, updated_at = $3 WHERE domain_id = $1 AND certificate_id IS NOT NULL";
 
 const REMOVE: &str = concat!(
-    "UPDATE domain SET removed_at = $4, due_at = NULL, next_attempt_at = NULL, queued_at = NULL, wanted = NULL,
+    "UPDATE domain SET removed_at = $5, due_at = NULL, next_attempt_at = NULL, queued_at = NULL, wanted = NULL,
         claimed_by = NULL, incarnation = NULL, claimed_until = NULL, lapses = 0, unseen = 0,
-        version = version + 1, updated_at = $4
+        version = version + 1, updated_at = $5
     WHERE ",
     ours!()
 );
@@ -45,8 +45,8 @@ const FORGET: &str = "DELETE FROM observation WHERE domain_id = $1";
 
 const LATER: &str = concat!(
     "UPDATE domain SET claimed_by = NULL, incarnation = NULL, claimed_until = NULL, lapses = 0, unseen = 0,
-        due_at = CASE WHEN nudged THEN $4 ELSE $5 END, next_attempt_at = $5, nudged = 0,
-        version = version + 1, updated_at = $4
+        due_at = CASE WHEN nudged THEN $5 ELSE $6 END, next_attempt_at = $6, nudged = 0,
+        version = version + 1, updated_at = $5
     WHERE ",
     ours!()
 );
@@ -56,6 +56,7 @@ fn ours(text: &'static str, before: &Claimed, now: Timestamp) -> Statement<Sqlit
         .bind(before.domain.id.0)
         .bind(before.epoch)
         .bind(before.domain.version)
+        .bind(before.incarnation)
         .bind(time(now))
 }
 

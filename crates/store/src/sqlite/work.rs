@@ -7,11 +7,11 @@ use holdfast_gateway::point::{Point, around};
 use holdfast_model::{DomainId, Timestamp};
 use sqlx::sqlite::SqliteRow;
 
-use super::{SqliteStore, Tx, domain::select_domain, known_states, now, sql, time};
+use super::{SqliteStore, Tx, domain::select_domain, known_states, known_wants, now, sql, time};
 use crate::{
     AccountId, Actor, Admission, Claimant, Claimed, Commit, OrderLimits, Result, Topic, Work,
     WorkBatch,
-    row::{Fields as _, claimed, domain_columns},
+    row::{Fields as _, domain_columns, sorted_out},
 };
 
 /// When a domain whose claim was not seen to its end is due: at the claim's end the first time, later each further time. A domain that
@@ -43,16 +43,19 @@ macro_rules! take_claim {
 pub(super) use take_claim;
 
 const LOOK: &str = "
-    SELECT EXISTS (SELECT 1 FROM domain WHERE due_at <= $1 AND state IN (SELECT value FROM json_each($2))) AS due,
+    SELECT EXISTS (SELECT 1 FROM domain WHERE due_at <= $1 AND state IN (SELECT value FROM json_each($2))
+                       AND (wanted IS NULL OR wanted IN (SELECT value FROM json_each($3)))) AS due,
            (SELECT min(due_at) FROM domain WHERE due_at > $1) AS next";
 const CLAIM: &str = concat!(
     "UPDATE domain SET ",
     take_claim!(),
     " WHERE id IN (
         SELECT id FROM (SELECT id FROM domain WHERE due_at <= $5 AND order_id IS NOT NULL AND state IN (SELECT value FROM json_each($6))
+                            AND (wanted IS NULL OR wanted IN (SELECT value FROM json_each($7)))
                         ORDER BY due_at LIMIT $4)
         UNION ALL
         SELECT id FROM (SELECT id FROM domain WHERE due_at <= $5 AND order_id IS NULL AND state IN (SELECT value FROM json_each($6))
+                            AND (wanted IS NULL OR wanted IN (SELECT value FROM json_each($7)))
                         ORDER BY due_at LIMIT $4)
         LIMIT $4) RETURNING id"
 );
@@ -76,6 +79,15 @@ const VOID: &str = concat!(
     lapse_delay!("lapses"),
     " WHERE claimed_until IS NOT NULL"
 );
+
+/// How long a row that cannot be read is left alone.
+const ASIDE: Duration = Duration::from_secs(3600);
+/// Rows that cannot be read: nobody works on them, and they are in nobody's way. Now and then they are looked at again, because
+/// somebody may have mended them. An order that was just made out, and has no row yet, is none.
+const PUT_ASIDE: &str = "
+    UPDATE domain SET claimed_by = NULL, incarnation = NULL, claimed_until = NULL, queued_at = NULL, due_at = $3,
+        order_id = (SELECT id FROM acme_order WHERE domain_id = $1 AND ended_at IS NULL)
+    WHERE id = $1 AND incarnation = $2";
 
 #[async_trait]
 impl Work for SqliteStore {
@@ -145,28 +157,29 @@ impl SqliteStore {
     async fn claim_due(&self, who: &Claimant, limit: u32, hold: Duration) -> Result<WorkBatch> {
         let now = now();
         // Nearly always nothing is due: then nobody has to wait for the writer.
-        let look = sql(LOOK).bind(time(now)).bind(known_states());
+        let look = sql(LOOK).bind(time(now)).bind(known_states()).bind(known_wants());
         let row = self.readers.one("look for work", look).await?;
-        let mut batch = WorkBatch { now, work: Vec::new(), next_due_at: row.maybe_at("next")? };
+        let next_due_at = row.maybe_at("next")?;
         if limit == 0 || !row.flag("due")? {
-            return Ok(batch);
+            return Ok(WorkBatch { now, work: Vec::new(), next_due_at });
         }
         let mut transaction = self.writer.begin("claim work").await?;
+        // The wait for the writer is not part of the claim.
+        let now = super::now();
         let statement = sql(CLAIM)
             .bind(&*who.instance)
             .bind(who.incarnation)
             .bind(time(now.plus(hold)))
             .bind(i64::from(limit))
             .bind(time(now))
-            .bind(known_states());
+            .bind(known_states())
+            .bind(known_wants());
         let taken = transaction.rows(statement).await?;
-        batch.work = read_claimed(&mut transaction, &taken).await?;
+        let work = read_claimed(&mut transaction, who, &taken).await?;
         transaction.commit().await?;
-        if u32::try_from(batch.work.len()).is_ok_and(|got| got >= limit) {
-            // A full batch may have left something due.
-            batch.next_due_at = Some(now);
-        }
-        Ok(batch)
+        // A full batch may have left something due.
+        let full = u32::try_from(taken.len()).is_ok_and(|got| got >= limit);
+        Ok(WorkBatch { now, work, next_due_at: if full { Some(now) } else { next_due_at } })
     }
 
     async fn hold_longer(
@@ -194,13 +207,19 @@ impl SqliteStore {
     }
 }
 
-/// Reads what was just claimed, by the ids that the claim gave.
+/// Reads what was just claimed, by the ids that the claim gave. What cannot be read is put aside.
 pub(super) async fn read_claimed(
     transaction: &mut Tx,
+    who: &Claimant,
     taken: &[SqliteRow],
 ) -> Result<Vec<Claimed>> {
     let ids = taken.iter().map(|row| row.id("id")).collect::<Result<Vec<_>>>()?;
     let hex: Vec<_> = ids.iter().map(|id| format!("\"{}\"", id.simple())).collect();
     let statement = sql(THESE).bind(format!("[{}]", hex.join(",")));
-    transaction.rows(statement).await?.iter().map(claimed).collect()
+    let (work, aside) = sorted_out(&transaction.rows(statement).await?)?;
+    for id in aside {
+        let statement = sql(PUT_ASIDE).bind(id).bind(who.incarnation).bind(time(now().plus(ASIDE)));
+        transaction.execute(statement).await?;
+    }
+    Ok(work)
 }

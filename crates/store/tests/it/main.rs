@@ -9,9 +9,12 @@
 
 #[macro_use]
 mod kit;
+#[macro_use]
+mod raw;
 
 mod account;
 mod add;
+mod alert;
 mod certificate;
 mod child;
 mod claim;
@@ -19,6 +22,7 @@ mod count;
 mod domain;
 mod edge;
 mod event;
+mod foreign;
 mod key;
 mod list;
 mod maintenance;
@@ -28,7 +32,11 @@ mod queue;
 mod removal;
 mod replica;
 mod sqlite;
+mod stranger;
 mod token;
+mod vital;
 mod wake;
 mod want;
+mod webhook;
+mod wire;
 mod work;

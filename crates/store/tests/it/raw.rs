@@ -1,0 +1,81 @@
+//! A store with a way past it: what another release, a restored backup or a broken disk may have written.
+
+use holdfast_store::{MasterKey, SharedStore};
+use holdfast_testkit::{Postgres, Scratch};
+use sqlx::{
+    AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _, SqliteConnection,
+};
+
+use crate::kit::opened;
+
+pub(crate) struct Raw {
+    pub(crate) store: SharedStore,
+    url: String,
+    _directory: Option<Scratch>,
+}
+
+/// Makes a test on each database of each scenario that goes past the store.
+macro_rules! raw_on_both {
+    ($($scenario:ident),* $(,)?) => {
+        mod raw_on_postgres {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $scenario() {
+                super::$scenario($crate::raw::Raw::postgres().await).await;
+            })*
+        }
+        mod raw_on_sqlite {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $scenario() {
+                super::$scenario($crate::raw::Raw::sqlite().await).await;
+            })*
+        }
+    };
+}
+
+impl Raw {
+    pub(crate) async fn postgres() -> Self {
+        let url = Postgres::shared().await.unwrap().database().await.unwrap();
+        Self::at(url, None).await
+    }
+
+    pub(crate) async fn sqlite() -> Self {
+        let directory = Scratch::new().unwrap();
+        let url = format!("sqlite:{}", directory.path().join("holdfast.db").display());
+        Self::at(url, Some(directory)).await
+    }
+
+    async fn at(url: String, directory: Option<Scratch>) -> Self {
+        let store = opened(&url, &MasterKey::generate().unwrap()).await;
+        Self { store, url, _directory: directory }
+    }
+
+    fn is_postgres(&self) -> bool {
+        self.url.starts_with("postgres")
+    }
+
+    /// An expression for an id that nobody has.
+    pub(crate) fn some_id(&self) -> &'static str {
+        if self.is_postgres() { "gen_random_uuid()" } else { "randomblob(16)" }
+    }
+
+    pub(crate) async fn execute(&self, sql: &str) {
+        let sql = AssertSqlSafe(sql.to_owned());
+        if self.is_postgres() {
+            PgConnection::connect(&self.url).await.unwrap().execute(sql).await.unwrap();
+        } else {
+            let mut connection = SqliteConnection::connect(&self.url).await.unwrap();
+            connection.execute(sql).await.unwrap();
+            connection.close().await.unwrap();
+        }
+    }
+
+    pub(crate) async fn number(&self, sql: &str) -> i64 {
+        let sql = AssertSqlSafe(sql.to_owned());
+        if self.is_postgres() {
+            let mut connection = PgConnection::connect(&self.url).await.unwrap();
+            return connection.fetch_one(sql).await.unwrap().try_get(0).unwrap();
+        }
+        let mut connection = SqliteConnection::connect(&self.url).await.unwrap();
+        connection.fetch_one(sql).await.unwrap().try_get(0).unwrap()
+    }
+}
