@@ -1,10 +1,33 @@
 //! The handle that everything else asks: am I the leader, who is, what do the leases say.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use holdfast_lease::Health;
+use futures_util::future::join_all;
+use holdfast_lease::{Elector, Health, Holder, Name, Wish, clock::BootClock};
+use holdfast_store::{Replica, SharedStore};
+use tokio::{
+    sync::{Mutex, Notify, watch},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
-use crate::{Error, LeaseEntry, LeaseView, Master, ReplicaView, Result, TaskView};
+use crate::{
+    Error, LeaseEntry, LeaseView, MAINTENANCE, Master, ReplicaView, Result, Settings, Task,
+    TaskView,
+    bootstrap::around,
+    driver::{Driver, Watch},
+    handover, master,
+    member::{Member, introduction, rank},
+    office::Office,
+    roll,
+    task::chain,
+    tidings,
+};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// How long changes of owner are kept.
+const HISTORY: Duration = Duration::from_secs(90 * 24 * 3600);
 
 /// The cluster as this replica sees it. Cheap to clone.
 #[derive(Clone)]
@@ -12,13 +35,126 @@ pub struct Cluster(Arc<Inner>);
 
 struct Inner {
     instance: String,
+    /// Who takes a lease for a moment, one after another.
+    turn: Mutex<()>,
+    /// None: alone.
+    member: Option<Arc<Member>>,
 }
 
 impl Cluster {
     /// A replica that is alone: no leases, the leader of itself.
     #[must_use]
     pub fn alone(instance: &str) -> Self {
-        Self(Arc::new(Inner { instance: instance.to_owned() }))
+        let (instance, turn) = (instance.to_owned(), Mutex::default());
+        Self(Arc::new(Inner { instance, turn, member: None }))
+    }
+
+    /// Joins: makes this replica known and contends for the leadership if its role does.
+    ///
+    /// # Errors
+    /// When the store cannot be asked, or leases cannot be kept with these settings.
+    pub async fn join(settings: Settings) -> Result<Self> {
+        let lease_store = settings.backend.open(&settings.options)?;
+        let holder = Holder::new(&settings.instance)?;
+        let clock = Arc::new(BootClock);
+        let elector = Elector::start_as(lease_store, &settings.options, holder, clock)?;
+        let incarnation = elector.incarnation().as_uuid();
+        let limit = settings.options.request_timeout;
+        let office = Office::new(settings.backend.open(&settings.options)?, limit);
+        let roll = register(&settings, &office, incarnation).await?;
+        let wish = Wish { priority: rank(&roll, &settings.instance), ..Wish::default() };
+        let events = elector.events();
+        let name = Name::new(&settings.leadership)?;
+        let lead = settings.role.leads().then(|| elector.contend(&name, wish));
+        let member = Arc::new(Member {
+            elector,
+            lead,
+            work: std::sync::Mutex::default(),
+            wish,
+            office,
+            roll: watch::Sender::new(roll),
+            master: watch::Sender::new(None),
+            asked: Notify::new(),
+            call_again: Notify::new(),
+            draining: CancellationToken::new(),
+            left: CancellationToken::new(),
+            taken: CancellationToken::new(),
+            settings,
+        });
+        tokio::spawn(roll::call(member.clone()));
+        tokio::spawn(master::follow(member.clone()));
+        tokio::spawn(tidings::tell(member.clone(), events));
+        let (instance, turn) = (member.settings.instance.clone(), Mutex::default());
+        Ok(Self(Arc::new(Inner { instance, turn, member: Some(member) })))
+    }
+
+    /// Runs singleton work wherever its lease is, until told to stop; then hands every lease over. Ends before that only when another
+    /// process has taken this replica's name.
+    ///
+    /// # Errors
+    /// When the name was taken.
+    pub async fn run(
+        &self,
+        store: &SharedStore,
+        tasks: Vec<Task>,
+        stopping: CancellationToken,
+    ) -> Result<()> {
+        let Some(member) = &self.0.member else {
+            self.run_alone(store, tasks, stopping).await;
+            return Ok(());
+        };
+        let mut tasks = if member.settings.role.works() { tasks } else { Vec::new() };
+        tasks.extend(member.settings.role.works().then(|| own_tasks(member)).into_iter().flatten());
+        let mut work = JoinSet::new();
+        for (lease, tasks) in by_lease(tasks) {
+            work.spawn(contended(member.clone(), lease, Arc::new(self.driver(store, tasks))));
+        }
+        let taken = tokio::select! {
+            () = member.taken.cancelled() => true,
+            () = stopping.cancelled() => false,
+        };
+        member.draining.cancel();
+        member.call_again.notify_one();
+        handover::hand_over(member).await;
+        if taken { Err(Error::IdentityTaken(self.0.instance.clone())) } else { Ok(()) }
+    }
+
+    async fn run_alone(&self, store: &SharedStore, tasks: Vec<Task>, stopping: CancellationToken) {
+        let drivers = by_lease(tasks).into_values().map(|tasks| {
+            let watch = Watch { work: None, fence: None, stopping: stopping.clone() };
+            Arc::new(self.driver(store, tasks)).run(watch)
+        });
+        join_all(drivers).await;
+        stopping.cancelled().await;
+    }
+
+    fn driver(&self, store: &SharedStore, tasks: Vec<Task>) -> Driver {
+        Driver { store: store.clone(), instance: self.0.instance.clone(), tasks }
+    }
+
+    /// The very end: this replica is no longer one of those that are there.
+    pub async fn leave(&self) {
+        let Some(member) = &self.0.member else { return };
+        member.left.cancel();
+        let settings = &member.settings;
+        let left = settings.store.deregister_replica(&settings.instance, member.incarnation());
+        if let Err(error) = left.await {
+            tracing::warn!(error = chain(&error), "this replica counts as gone a little later");
+        }
+    }
+
+    /// Does work that only one should do at a time while holding a lease; without it, if it cannot be had in time. What makes the
+    /// work's effects happen once is not this.
+    pub async fn around<T>(
+        &self,
+        lease: &'static str,
+        patience: Duration,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let name = Name::new(lease).ok();
+        let (Some(member), Some(name)) = (&self.0.member, name) else { return work.await };
+        let _turn = self.0.turn.lock().await;
+        around(&member.elector, &name, patience, work).await
     }
 
     /// This replica, as people know it.
@@ -27,29 +163,49 @@ impl Cluster {
         &self.0.instance
     }
 
+    /// This start of it, which stores compare; nothing when alone.
+    #[must_use]
+    pub fn incarnation(&self) -> Option<Uuid> {
+        self.0.member.as_ref().map(|member| member.incarnation())
+    }
+
     /// Does this replica hold the leadership now? The time is compared at every call.
     #[must_use]
     pub fn is_leader(&self) -> bool {
-        self.term().is_some()
+        match &self.0.member {
+            None => true,
+            Some(member) => member.lead.as_ref().is_some_and(holdfast_lease::Leadership::is_leader),
+        }
     }
 
     /// The term of our own leadership, while we hold it.
     #[must_use]
     pub fn term(&self) -> Option<u64> {
-        Some(1)
+        let Some(member) = &self.0.member else { return Some(1) };
+        let term = member.lead.as_ref()?.term()?;
+        u64::try_from(term.number()).ok()
     }
 
     /// Who holds the leadership, as last seen; none when nobody does.
     #[must_use]
     pub fn master(&self) -> Option<Master> {
-        let instance_id = self.0.instance.clone();
-        Some(Master { instance_id, url: String::new(), term: 1 })
+        let Some(member) = &self.0.member else {
+            let instance_id = self.0.instance.clone();
+            return Some(Master { instance_id, url: String::new(), term: 1 });
+        };
+        member.asked.notify_one();
+        // Ourselves by our own clock: what was seen may be a moment old.
+        if let Some(term) = self.term() {
+            let (instance_id, url) = (self.0.instance.clone(), member.settings.url.clone());
+            return Some(Master { instance_id, url, term });
+        }
+        member.master.borrow().clone().filter(|master| master.instance_id != self.0.instance)
     }
 
     /// How the leases are doing.
     #[must_use]
     pub fn health(&self) -> Health {
-        Health::Healthy
+        self.0.member.as_ref().map_or(Health::Healthy, |member| member.elector.health())
     }
 
     /// All leases, by name.
@@ -57,7 +213,10 @@ impl Cluster {
     /// # Errors
     /// When they cannot be asked.
     pub async fn leases(&self) -> Result<Vec<LeaseView>> {
-        Ok(Vec::new())
+        match &self.0.member {
+            None => Ok(Vec::new()),
+            Some(member) => member.office.leases().await,
+        }
     }
 
     /// The changes of owner of a lease, newest first, before this entry.
@@ -67,26 +226,39 @@ impl Cluster {
     pub async fn lease_history(
         &self,
         name: &str,
-        _before: Option<i64>,
-        _limit: u32,
+        before: Option<i64>,
+        limit: u32,
     ) -> Result<Vec<LeaseEntry>> {
-        Err(Error::UnknownLease(name.to_owned()))
+        self.office(name)?.history(name, before, limit).await
     }
 
     /// Takes a lease away from whoever holds it; its term rises. Gives the new term.
     ///
     /// # Errors
     /// When there is no such lease, or it cannot be asked.
-    pub async fn release(&self, name: &str, _actor: &str) -> Result<u64> {
-        Err(Error::UnknownLease(name.to_owned()))
+    pub async fn release(&self, name: &str, actor: &str) -> Result<u64> {
+        self.office(name)?.release(name, &format!("by {actor}")).await
     }
 
     /// Asks the holder of a lease to step down, for this replica or for any.
     ///
     /// # Errors
     /// When nobody holds it, when there is no such replica, or it cannot be asked.
-    pub async fn step_down(&self, name: &str, _to: Option<&str>) -> Result<()> {
-        Err(Error::UnknownLease(name.to_owned()))
+    pub async fn step_down(&self, name: &str, to: Option<&str>) -> Result<()> {
+        let office = self.office(name)?;
+        if let Some(to) = to {
+            let known = self.replicas().await?;
+            let healthy = known.iter().any(|replica| replica.instance_id == to && replica.healthy);
+            if !healthy {
+                return Err(Error::UnknownReplica(to.to_owned()));
+            }
+        }
+        office.step_down(name, to).await
+    }
+
+    fn office(&self, name: &str) -> Result<&Office> {
+        let member = self.0.member.as_ref();
+        member.map(|member| &member.office).ok_or_else(|| Error::UnknownLease(name.to_owned()))
     }
 
     /// All replicas, oldest first.
@@ -94,7 +266,12 @@ impl Cluster {
     /// # Errors
     /// When they cannot be asked.
     pub async fn replicas(&self) -> Result<Vec<ReplicaView>> {
-        Ok(Vec::new())
+        let Some(member) = &self.0.member else { return Ok(Vec::new()) };
+        let settings = &member.settings;
+        let replicas = settings.store.replicas(settings.stale).await?;
+        let leader = self.master().map(|master| master.instance_id);
+        let leads = |replica: &Replica| leader.as_ref() == Some(&replica.instance);
+        Ok(replicas.into_iter().map(|one| ReplicaView::new(leads(&one), one)).collect())
     }
 
     /// The last status of each singleton task.
@@ -102,6 +279,63 @@ impl Cluster {
     /// # Errors
     /// When they cannot be asked.
     pub async fn tasks(&self) -> Result<Vec<TaskView>> {
-        Ok(Vec::new())
+        let Some(member) = &self.0.member else { return Ok(Vec::new()) };
+        let tasks = member.settings.store.tasks().await?;
+        Ok(tasks.into_iter().map(TaskView::from).collect())
     }
+}
+
+/// Makes the replica known. Where there is only ever one process, whatever another held is nobody's: that one is dead.
+async fn register(settings: &Settings, office: &Office, incarnation: Uuid) -> Result<Vec<Replica>> {
+    if settings.backend.is_alone() {
+        for lease in office.leases().await?.into_iter().filter(|lease| lease.held) {
+            office.release(&lease.name, "its process has ended").await?;
+        }
+    }
+    let new = introduction(settings, incarnation);
+    if settings.store.register_replica(&new, settings.stale).await? {
+        tracing::warn!(instance = new.instance, "takes the place of another process of this name");
+    }
+    Ok(settings.store.replicas(settings.stale).await?)
+}
+
+/// What the cluster itself has to clean up.
+fn own_tasks(member: &Arc<Member>) -> [Task; 2] {
+    let (replicas, history) = (member.clone(), member.clone());
+    let every = member.settings.prune;
+    [
+        Task::new("prune-replicas", MAINTENANCE, every, move |fence| {
+            let member = replicas.clone();
+            async move {
+                let silent = member.settings.stale * 2;
+                member.settings.store.prune_replicas(fence.as_ref(), silent).await
+            }
+        }),
+        Task::new("prune-lease-history", MAINTENANCE, DAY, move |_| {
+            let member = history.clone();
+            async move { member.office.prune(HISTORY).await }
+        }),
+    ]
+}
+
+fn by_lease(tasks: Vec<Task>) -> BTreeMap<&'static str, Vec<Task>> {
+    let mut leases: BTreeMap<&'static str, Vec<Task>> = BTreeMap::new();
+    for task in tasks {
+        leases.entry(task.lease).or_default().push(task);
+    }
+    leases
+}
+
+/// Contends for the lease of some work and does it whenever it is held.
+async fn contended(member: Arc<Member>, lease: &'static str, driver: Arc<Driver>) {
+    let Ok(name) = Name::new(lease) else { return };
+    let leadership = member.contend(&name);
+    let work = leadership.run_while_leader(|work| {
+        let fence = member.settings.backend.fence(work.token(), &member.settings.options);
+        // Not told to stop in any other way: it would let go of the lease before there is a successor.
+        let stopping = CancellationToken::new();
+        driver.clone().run(Watch { work: Some(work), fence: Some(fence), stopping })
+    });
+    let ended = work.await;
+    tracing::debug!(lease, error = chain(&ended), "singleton work has ended");
 }

@@ -1,6 +1,7 @@
 //! What is told of leases, replicas and tasks.
 
 use holdfast_model::Timestamp;
+use holdfast_store::{Replica, TaskStatus};
 use uuid::Uuid;
 
 /// Who holds the leadership.
@@ -29,6 +30,8 @@ pub struct LeaseView {
     pub since: Timestamp,
     /// Until when it is held without renewal; past, it is free.
     pub expires_at: Timestamp,
+    /// Is it held now, by the store's clock?
+    pub held: bool,
     /// How the holder ranks among candidates.
     pub priority: i16,
     /// In whose favour the holder was asked to step down, or for whom it is reserved.
@@ -75,6 +78,8 @@ pub struct ReplicaView {
     pub last_heartbeat_at: Timestamp,
     /// Was that lately?
     pub healthy: bool,
+    /// Is it about to end?
+    pub draining: bool,
     /// Does it hold the leadership?
     pub leader: bool,
 }
@@ -90,6 +95,8 @@ pub struct TaskView {
     pub instance_id: String,
     /// In which term.
     pub term: u64,
+    /// How often it ran, ever.
+    pub runs: u64,
     /// When it last ended.
     pub last_run_at: Timestamp,
     /// How long that took.
@@ -100,4 +107,39 @@ pub struct TaskView {
     pub outcome: String,
     /// When it is to run next.
     pub next_at: Timestamp,
+}
+
+impl ReplicaView {
+    pub(crate) fn new(leader: bool, replica: Replica) -> Self {
+        Self {
+            instance_id: replica.instance,
+            incarnation: replica.incarnation,
+            url: replica.url,
+            role: replica.role,
+            version: replica.version,
+            registered_at: replica.registered_at,
+            started_at: replica.started_at,
+            last_heartbeat_at: replica.last_heartbeat_at,
+            healthy: replica.healthy,
+            draining: replica.draining,
+            leader: leader && replica.healthy,
+        }
+    }
+}
+
+impl From<TaskStatus> for TaskView {
+    fn from(task: TaskStatus) -> Self {
+        Self {
+            name: task.name,
+            lease: task.lease,
+            instance_id: task.instance,
+            term: u64::try_from(task.term).unwrap_or(0),
+            runs: task.runs,
+            last_run_at: task.ran_at,
+            took_ms: u64::try_from(task.took.as_millis()).unwrap_or(u64::MAX),
+            ok: task.ok,
+            outcome: task.outcome,
+            next_at: task.next_at,
+        }
+    }
 }

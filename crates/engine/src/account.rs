@@ -4,12 +4,14 @@
 //! that this configuration does not agree to) keeps only this replica away; its cause is noted, so that `explain` can tell it.
 
 use std::{
+    collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use holdfast_acme::Class;
-use holdfast_model::Note;
+use holdfast_cluster::ACME_WRITER;
+use holdfast_model::{DomainId, Note};
 use holdfast_store::AccountId;
 use tokio::time::Instant;
 
@@ -21,6 +23,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(300);
 /// Short enough to keep no other replica from ordering, long enough to carry a cause.
 const NOTED: Duration = Duration::from_secs(1);
 
+/// How long to wait for another replica that is at it.
+const LEASE_PATIENCE: Duration = Duration::from_secs(5);
+
 /// What this replica knows of the way.
 #[derive(Default)]
 pub(crate) struct WayToCa(Mutex<Way>);
@@ -30,7 +35,14 @@ struct Way {
     account: Option<AccountId>,
     failures: u32,
     closed_until: Option<Instant>,
+    /// How many orders the CA has made for us.
+    made: u64,
+    /// For whom the CA failed, and how many orders it had made by then.
+    suspects: HashMap<DomainId, u64>,
 }
+
+/// More than this need not be remembered: who is forgotten gets one more try.
+const SUSPECTS: usize = 10_000;
 
 impl WayToCa {
     fn way(&self) -> MutexGuard<'_, Way> {
@@ -45,7 +57,9 @@ impl WayToCa {
         if let Some(id) = self.way().account {
             return Ok(id);
         }
-        match shared.ca.account().await {
+        // Registration, contact and key are one writer's at a time; that there is one account rests on its row.
+        let opened = shared.cluster.around(ACME_WRITER, LEASE_PATIENCE, shared.ca.account());
+        match opened.await {
             Ok(id) => {
                 self.way().account = Some(id);
                 self.is_open();
@@ -56,10 +70,32 @@ impl WayToCa {
     }
 
     /// The CA answered.
-    pub(crate) fn is_open(&self) {
+    fn is_open(&self) {
         let mut way = self.way();
         way.failures = 0;
         way.closed_until = None;
+    }
+
+    /// The CA made an order.
+    pub(crate) fn ordered(&self, domain: DomainId) {
+        self.is_open();
+        let mut way = self.way();
+        way.made += 1;
+        way.suspects.remove(&domain);
+    }
+
+    /// The CA failed when it was asked for an order. Is it this very name that it cannot do? It is if others got through since it
+    /// failed for this one before. Without that it is the CA that has failed, and not the domain.
+    pub(crate) fn is_its_own(&self, domain: DomainId) -> bool {
+        let mut way = self.way();
+        let made = way.made;
+        if way.suspects.remove(&domain).is_some_and(|before| made > before) {
+            return true;
+        }
+        if way.suspects.len() < SUSPECTS {
+            way.suspects.insert(domain, made);
+        }
+        false
     }
 
     async fn refused(&self, shared: &Shared, error: &holdfast_acme::Error) -> Instant {
@@ -78,12 +114,17 @@ impl WayToCa {
 
     /// It failed here: this replica stays away for a while, and says why. Gives when to ask again.
     pub(crate) async fn failed(&self, shared: &Shared, note: &Note) -> Instant {
+        // Those who were under way together fail together: that is one failure.
+        if let Some(at) = self.way().closed_until.filter(|at| *at > Instant::now()) {
+            return at;
+        }
         let failures = self.way().failures;
         let wait = FIRST_WAIT.saturating_mul(1 << failures.min(16)).min(LONGEST_WAIT);
+        let until = self.close_for(wait);
+        self.way().failures = failures.saturating_add(1);
         tracing::warn!(code = %note.code, detail = %note.detail, wait_s = wait.as_secs(), "the CA is not to be had");
         pause(shared, NOTED, note).await;
-        self.way().failures = failures.saturating_add(1);
-        self.close_for(wait)
+        until
     }
 
     fn close_for(&self, wait: Duration) -> Instant {
@@ -92,6 +133,9 @@ impl WayToCa {
         until
     }
 }
+
+/// How long to leave a CA alone that asked for it without saying how long.
+pub(crate) const UNSAID: Duration = Duration::from_secs(60);
 
 /// Leaves the account alone on every replica, and says why.
 pub(crate) async fn pause(shared: &Shared, wait: Duration, note: &Note) {
@@ -108,5 +152,26 @@ pub(crate) async fn pause(shared: &Shared, wait: Duration, note: &Note) {
             error = &error as &dyn std::error::Error,
             "the account's pause was not kept"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_fails_while_others_get_through_fails_by_itself() {
+        let (way, poor, lucky) = (WayToCa::default(), DomainId::new(), DomainId::new());
+        // The CA is down for all: nobody's fault, however often.
+        for _ in 0..3 {
+            assert!(!way.is_its_own(poor));
+            assert!(!way.is_its_own(lucky));
+        }
+        way.ordered(lucky);
+        assert!(way.is_its_own(poor));
+        // And from the beginning.
+        assert!(!way.is_its_own(poor));
+        way.ordered(poor);
+        assert!(!way.is_its_own(poor));
     }
 }

@@ -1,73 +1,87 @@
-//! Chores: bounded, repeatable, safe on several replicas at once. One driver; adding a chore is one line.
+//! Chores: singleton work of the engine, as small tasks. Who runs them, when and under which lease is the cluster's business.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
+use holdfast_cluster::{MAINTENANCE, RENEWAL_SWEEP, Task};
 use holdfast_model::State;
-use holdfast_store::{DomainFilter, Error, Page};
-use tokio::time::{MissedTickBehavior, interval};
-
-use crate::dispatch::Shared;
+use holdfast_store::{Actor, DomainFilter, Error, Fence, Page, SharedStore, SweepCursor};
 
 /// How many domains may wait in the queue before more are asked to move to another CA.
 const QUEUE_KEPT_FULL: u32 = 20;
 const NOTICE_DAYS: u32 = 90;
 const PRUNE_ROWS: u32 = 5_000;
+/// How many certificates the sweep looks at in one go.
+const SWEEP_ROWS: u32 = 1_000;
 
-/// Runs every chore at its own pace, for ever.
-pub(crate) async fn run(shared: Arc<Shared>) {
-    let minute = Duration::from_secs(60);
-    tokio::join!(
-        every(&shared, "fold counts", Duration::from_secs(10), |s| async move {
-            s.store.fold_counts(None).await
-        }),
-        every(&shared, "sweep challenges", 60 * minute, |s| async move {
-            s.store.sweep_challenges(None).await
-        }),
-        every(&shared, "prune events", 60 * minute, |s| async move {
-            s.store.prune_events(None, NOTICE_DAYS, PRUNE_ROWS).await
-        }),
-        every(&shared, "move certificates", Duration::from_secs(5), |s| async move {
-            move_some(&s).await
-        }),
-    );
-}
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
 
-async fn every<F, R>(shared: &Arc<Shared>, name: &'static str, period: Duration, chore: F)
-where
-    F: Fn(Arc<Shared>) -> R,
-    R: Future<Output = Result<u64, Error>>,
-{
-    let mut tick = interval(period);
-    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tick.tick().await;
-        match chore(shared.clone()).await {
-            Ok(0) => {}
-            Ok(done) => tracing::debug!(chore = name, done, "done"),
-            Err(error) => {
-                tracing::warn!(chore = name, error = &error as &dyn std::error::Error, "put off");
-            }
-        }
-    }
+/// All of them. `sweep` is how often renewals are swept; `instance` stands in the history.
+#[must_use]
+pub fn chores(store: &SharedStore, instance: &str, sweep: Duration) -> Vec<Task> {
+    let actor = Actor { instance: instance.to_owned(), name: "worker".to_owned() };
+    let place: Arc<Mutex<Option<SweepCursor>>> = Arc::default();
+    let s = || store.clone();
+    let (folded, challenges, events, moved, renewals) = (s(), s(), s(), s(), s());
+    vec![
+        Task::new("fold-counts", MAINTENANCE, 10 * SECOND, move |fence| {
+            let store = folded.clone();
+            async move { store.fold_counts(fence.as_ref()).await }
+        }),
+        Task::new("sweep-challenges", MAINTENANCE, HOUR, move |fence| {
+            let store = challenges.clone();
+            async move { store.sweep_challenges(fence.as_ref()).await }
+        }),
+        Task::new("prune-history", MAINTENANCE, HOUR, move |fence| {
+            let store = events.clone();
+            async move { store.prune_events(fence.as_ref(), NOTICE_DAYS, PRUNE_ROWS).await }
+        }),
+        Task::new("move-certificates", MAINTENANCE, 5 * SECOND, move |fence| {
+            let (store, actor) = (moved.clone(), actor.clone());
+            async move { move_some(&store, fence.as_ref(), &actor).await }
+        }),
+        Task::new("sweep-renewals", RENEWAL_SWEEP, sweep, move |fence| {
+            let (store, place) = (renewals.clone(), place.clone());
+            async move { sweep_some(&store, fence.as_ref(), &place).await }
+        }),
+    ]
 }
 
 /// Moves certificates from an old CA a few at a time, so that new customers never wait behind all of them.
-async fn move_some(shared: &Shared) -> Result<u64, Error> {
-    let Some(directory) = shared.store.moving_from().await? else { return Ok(0) };
+async fn move_some(
+    store: &SharedStore,
+    fence: Option<&Fence>,
+    actor: &Actor,
+) -> Result<u64, Error> {
+    let Some(directory) = store.moving_from().await? else { return Ok(0) };
     let filter = DomainFilter { state: Some(State::AcmeOrdering), ..DomainFilter::default() };
-    let queued = shared
-        .store
-        .domains(&filter, &Page { limit: QUEUE_KEPT_FULL, after: None })
-        .await?
-        .items
-        .len();
+    let page = Page { limit: QUEUE_KEPT_FULL, after: None };
+    let queued = store.domains(&filter, &page).await?.items.len();
     let room = QUEUE_KEPT_FULL.saturating_sub(u32::try_from(queued).unwrap_or(u32::MAX));
     if room == 0 {
         return Ok(0);
     }
-    let asked = shared.store.want_moved(None, &directory, room, &shared.config.actor()).await?;
+    let asked = store.want_moved(fence, &directory, room, actor).await?;
     if asked == 0 && queued == 0 {
-        shared.store.move_from(None, None).await?;
+        store.move_from(fence, None).await?;
     }
     Ok(asked)
+}
+
+/// One part of a round over the certificates that end soonest: the net under what is due by itself.
+async fn sweep_some(
+    store: &SharedStore,
+    fence: Option<&Fence>,
+    place: &Mutex<Option<SweepCursor>>,
+) -> Result<u64, Error> {
+    let after = *place.lock().unwrap_or_else(PoisonError::into_inner);
+    let swept = store.sweep_renewals(fence, after, SWEEP_ROWS).await?;
+    *place.lock().unwrap_or_else(PoisonError::into_inner) = swept.next;
+    if swept.nudged > 0 {
+        tracing::warn!(domains = swept.nudged, "nobody would have looked at these in time");
+    }
+    Ok(swept.nudged)
 }

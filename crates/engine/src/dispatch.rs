@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use holdfast_acme::Ca;
+use holdfast_cluster::Cluster;
 use holdfast_dns::Resolver;
 use holdfast_model::{DomainId, Timestamp};
 use holdfast_store::{Claimed, Error, Secret, SharedStore, Topic};
@@ -13,7 +14,9 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{EngineConfig, account::WayToCa, chores, clock::StoreClock, drive::drive, hold::Holds};
+use crate::{
+    EngineConfig, account::WayToCa, clock::StoreClock, drive::drive, hold::Holds, pulse::Pulse,
+};
 
 /// How long a forgotten wake-up can go unnoticed.
 const POLL: Duration = Duration::from_secs(5);
@@ -28,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) resolver: Resolver,
     pub(crate) ca: Ca,
     pub(crate) config: EngineConfig,
+    pub(crate) cluster: Cluster,
     pub(crate) clock: StoreClock,
     pub(crate) secret: Secret,
     pub(crate) holds: Holds,
@@ -37,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) queue_moved: Notify,
     /// A task ended: there is room.
     pub(crate) room: Notify,
+    pub(crate) pulse: Pulse,
 }
 
 /// Moves domains, until told to stop.
@@ -45,13 +50,28 @@ pub struct Engine {
     resolver: Resolver,
     ca: Ca,
     config: EngineConfig,
+    cluster: Cluster,
+    pulse: Pulse,
 }
 
 impl Engine {
     /// Puts the parts together; nothing runs yet.
     #[must_use]
-    pub const fn new(store: SharedStore, resolver: Resolver, ca: Ca, config: EngineConfig) -> Self {
-        Self { store, resolver, ca, config }
+    pub fn new(store: SharedStore, resolver: Resolver, ca: Ca, config: EngineConfig) -> Self {
+        let cluster = Cluster::alone(&config.claimant.instance);
+        Self { store, resolver, ca, config, cluster, pulse: Pulse::default() }
+    }
+
+    /// One of several on the same store: what only one should do at a time is done under this cluster's leases.
+    #[must_use]
+    pub fn among(self, cluster: Cluster) -> Self {
+        Self { cluster, ..self }
+    }
+
+    /// Whether it goes on, for whoever looks after it.
+    #[must_use]
+    pub fn pulse(&self) -> Pulse {
+        self.pulse.clone()
     }
 
     /// Works until `stopping`, then lets what is under way reach its next commit and gives the rest back.
@@ -62,6 +82,7 @@ impl Engine {
             resolver: self.resolver,
             ca: self.ca,
             config: self.config,
+            cluster: self.cluster,
             clock: StoreClock::new(now),
             secret,
             holds: Holds::default(),
@@ -69,13 +90,12 @@ impl Engine {
             stopping,
             queue_moved: Notify::new(),
             room: Notify::new(),
+            pulse: self.pulse,
         });
         let keeper = tokio::spawn(keep_claims(shared.clone()));
-        let chores = tokio::spawn(chores::run(shared.clone()));
         let tasks = Dispatcher::new(&shared).run().await;
         wind_down(&shared, &tasks).await;
         keeper.abort();
-        chores.abort();
     }
 }
 
@@ -132,6 +152,8 @@ struct Dispatcher<'a> {
     admit_at: Instant,
     /// Only time opens the queue before this: nobody needs to ask.
     closed_until: Instant,
+    /// Did a look find no room?
+    starved: bool,
 }
 
 impl<'a> Dispatcher<'a> {
@@ -148,13 +170,17 @@ impl<'a> Dispatcher<'a> {
             claim_at: now,
             admit_at: now,
             closed_until: now,
+            starved: false,
         }
     }
 
     async fn run(mut self) -> TaskTracker {
         while !self.shared.stopping.is_cancelled() {
-            // Seen before the queries, so that what comes during them wakes us again.
-            self.wake.borrow_and_update();
+            // Seen before the queries, so that what comes during them wakes us again. It may have come while something else
+            // ended our rest: then it is seen here or nowhere.
+            if self.wake.borrow_and_update().has_changed() {
+                self.look_both_at(Instant::now());
+            }
             if let Err(error) = self.round().await {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
@@ -178,13 +204,14 @@ impl<'a> Dispatcher<'a> {
             self.closed_until = opens_at.unwrap_or_else(Instant::now);
             self.admit_at = sooner(opens_at);
         }
+        self.shared.pulse.round(self.starved);
         Ok(())
     }
 
     /// Until it is time, or something happened.
     async fn rest(&mut self) {
-        let starved =
-            self.due_room.available_permits() == 0 || self.order_room.available_permits() == 0;
+        let full = |room: &Semaphore| room.available_permits() == 0;
+        let starved = self.starved || full(&self.due_room) || full(&self.order_room);
         let now = Instant::now;
         tokio::select! {
             () = self.shared.stopping.cancelled() => {}
@@ -196,13 +223,21 @@ impl<'a> Dispatcher<'a> {
     }
 
     fn look_both_at(&mut self, at: Instant) {
+        self.starved = false;
         self.claim_at = at;
         self.admit_at = at.max(self.closed_until);
     }
 
+    /// How many more may be begun. When it is none, the end of any is a reason to look again, also one between here and our rest.
+    fn room(&mut self, room: impl Fn(&Self) -> &Semaphore) -> u32 {
+        let room = u32::try_from(room(self).available_permits()).unwrap_or(u32::MAX);
+        self.starved |= room == 0;
+        room
+    }
+
     /// Gives when the next domain is due, if the store knows.
-    async fn claim(&self) -> Result<Option<Instant>, Error> {
-        let room = u32::try_from(self.due_room.available_permits()).unwrap_or(u32::MAX);
+    async fn claim(&mut self) -> Result<Option<Instant>, Error> {
+        let room = self.room(|this| &this.due_room);
         if room == 0 {
             return Ok(None);
         }
@@ -215,7 +250,7 @@ impl<'a> Dispatcher<'a> {
 
     /// Gives when time opens the queue again, if it is closed.
     async fn admit(&mut self) -> Result<Option<Instant>, Error> {
-        let room = u32::try_from(self.order_room.available_permits()).unwrap_or(u32::MAX);
+        let room = self.room(|this| &this.order_room);
         if room == 0 {
             return Ok(None);
         }
@@ -248,7 +283,7 @@ impl<'a> Dispatcher<'a> {
                     shared: &shared,
                     id: claimed.domain.id,
                     epoch: claimed.epoch,
-                    _permit: permit,
+                    permit: Some(permit),
                 };
                 let lost = shared.holds.take(held.id, held.epoch);
                 tokio::select! {
@@ -265,12 +300,15 @@ struct Held<'a> {
     shared: &'a Shared,
     id: DomainId,
     epoch: i64,
-    _permit: OwnedSemaphorePermit,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         self.shared.holds.drop(self.id, self.epoch);
+        // There is room before anybody is told so.
+        drop(self.permit.take());
+        self.shared.pulse.ended();
         self.shared.room.notify_one();
     }
 }

@@ -12,8 +12,11 @@ mod dispatch;
 mod drive;
 mod handlers;
 mod hold;
+mod pulse;
 mod telemetry;
 
+pub use chores::chores;
 pub use config::{Deployment, EngineConfig};
 pub use dispatch::Engine;
 pub use handlers::expectation;
+pub use pulse::{Pulse, Stall};

@@ -3,8 +3,18 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    dev::DevArgs, doctor::DoctorArgs, domain::DomainArgs, edge::EdgeArgs, key::KeyArgs,
-    migrate::MigrateArgs, restored::RestoredArgs, server::ServerArgs, token::TokenArgs, up::UpArgs,
+    dev::DevArgs,
+    doctor::DoctorArgs,
+    domain::DomainArgs,
+    edge::EdgeArgs,
+    key::KeyArgs,
+    lease::LeaseArgs,
+    migrate::MigrateArgs,
+    replica::{ReplicaArgs, TaskArgs},
+    restored::RestoredArgs,
+    server::ServerArgs,
+    token::TokenArgs,
+    up::UpArgs,
 };
 
 /// Custom domains and their TLS certificates: from CNAME to HTTPS, and renewed for ever.
@@ -29,6 +39,12 @@ pub(crate) enum Command {
     Edge(EdgeArgs),
     /// The keys that secrets are sealed under
     Key(KeyArgs),
+    /// The replicas of the control plane
+    Replica(ReplicaArgs),
+    /// Leases: who holds what, since when, and taking one away
+    Lease(LeaseArgs),
+    /// The work that one replica does for all
+    Task(TaskArgs),
     /// Run one replica of the control plane
     Server(ServerArgs),
     /// Bring the database's schema up to date

@@ -5,7 +5,9 @@ pub(crate) mod doctor;
 pub(crate) mod domain;
 pub(crate) mod edge;
 pub(crate) mod key;
+pub(crate) mod lease;
 pub(crate) mod migrate;
+pub(crate) mod replica;
 pub(crate) mod restored;
 pub(crate) mod server;
 pub(crate) mod token;
@@ -25,6 +27,9 @@ pub(crate) async fn run(cli: Cli, environment: &Environment) -> Result<(), Failu
         Command::Token(args) => token::run(args, environment).await,
         Command::Edge(args) => edge::run(args, environment).await,
         Command::Key(args) => key::run(args, environment).await,
+        Command::Replica(args) => replica::run(args, environment).await,
+        Command::Lease(args) => lease::run(args, environment).await,
+        Command::Task(args) => replica::tasks(args, environment).await,
         Command::Server(args) => server::run(args, environment).await,
         Command::Migrate(args) => migrate::run(&args, environment).await,
         Command::Doctor(args) => doctor::run(args, environment).await,

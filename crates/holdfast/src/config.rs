@@ -32,7 +32,7 @@ use serde::Deserialize;
 
 pub(crate) use self::{
     acme::{Acme, KeyType},
-    coordination::Coordination,
+    coordination::{Backend, Coordination},
     database::Database,
     dns::{Dns, ResolverAddress},
     edge::{Edge, EdgeMode},
@@ -106,7 +106,7 @@ impl Config {
         let mut findings = Findings::new(source);
         check_ranges(&mut findings);
         self.server.check(&mut findings, self.security.allow_plaintext);
-        self.coordination.check(&mut findings);
+        self.coordination.check(&mut findings, &self.database.url);
         self.replicas.check(&mut findings);
         self.acme.check(&mut findings);
         self.dns.check(&mut findings);

@@ -3,6 +3,7 @@
 
 pub(crate) mod admin_token;
 pub(crate) mod ca;
+pub(crate) mod cluster;
 pub(crate) mod instance;
 pub(crate) mod master_key;
 pub(crate) mod replica;

@@ -1,8 +1,9 @@
 //! The routes, one file per noun. A route is registered with its documentation or not at all.
 
+mod account;
 mod alert;
 mod batch;
-mod bundle;
+pub(crate) mod bundle;
 mod challenge;
 mod claim;
 mod document;
@@ -13,11 +14,14 @@ mod explain;
 mod health;
 mod history;
 mod key;
+mod lease;
 mod metric;
 mod proof;
 mod removal;
 mod renewal;
+mod replica;
 mod retry;
+mod rollback;
 mod token;
 
 use axum::Router;
@@ -68,8 +72,24 @@ fn v1() -> OpenApiRouter<AppState> {
         .routes(routes!(bundle::show))
         .routes(routes!(retry::ask))
         .routes(routes!(renewal::ask))
+        .routes(routes!(rollback::ask))
         .routes(routes!(claim::show, claim::put, claim::release))
         .routes(routes!(edge::list))
+        .routes(routes!(edge::show, edge::register))
+        .routes(routes!(edge::stranger::list))
+        .routes(routes!(edge::stranger::refusals))
+        .routes(routes!(edge::adoption::ask))
+        .routes(routes!(edge::changes::poll))
+        .routes(routes!(edge::desired::list))
+        .routes(routes!(edge::bundle::show))
+        .routes(routes!(edge::report::take))
+        .routes(routes!(lease::list))
+        .routes(routes!(lease::history))
+        .routes(routes!(lease::release))
+        .routes(routes!(lease::step_down))
+        .routes(routes!(replica::list))
+        .routes(routes!(replica::tasks))
+        .routes(routes!(account::import))
         .routes(routes!(alert::list))
         .routes(routes!(event::stream))
         .routes(routes!(token::list, token::create))

@@ -8,7 +8,7 @@ use crate::{
     failure::Failure,
     log, signals,
     wiring::{
-        admin_token, instance,
+        instance,
         replica::{Plan, policy},
         store,
     },
@@ -23,20 +23,26 @@ pub(crate) struct ServerArgs {
     /// What it does, instead of what the configuration says
     #[arg(long, value_enum)]
     role: Option<Role>,
+    /// Say whether the configuration is good and what it means, and start nothing
+    #[arg(long)]
+    check: bool,
 }
 
 /// Runs until it is told to end.
 pub(crate) async fn run(args: ServerArgs, environment: &Environment) -> Result<(), Failure> {
     let config = Config::load(&args.config, environment)?;
+    if args.check {
+        print!("{}", understood(&args, &config, environment));
+        return Ok(());
+    }
     log::to_stderr(&config.log);
     let shutdown = signals::shutdown()?;
-    let store = tokio::select! {
-        opened = store::open_patiently(&config) => opened?,
-        () = shutdown.cancelled() => return Ok(()),
-    };
-    admin_token::ensure(&store, &config.security).await?;
     let (role, instance) =
         (args.role.unwrap_or(config.server.role), instance::id(&config, environment));
+    let store = tokio::select! {
+        opened = store::begin_patiently(&config, &instance) => opened?,
+        () = shutdown.cancelled() => return Ok(()),
+    };
     tracing::info!(%instance, ?role, url = config.server.reached_at(), database = %config.database.url, "starting");
     let (policy, listen) = (policy(&config), config.server.listen);
     let replica = Plan { config, role, policy, instance, store, shutdown }.start().await?;
@@ -44,4 +50,21 @@ pub(crate) async fn run(args: ServerArgs, environment: &Environment) -> Result<(
     replica.ended().await?;
     tracing::info!("ended in order");
     Ok(())
+}
+
+/// What a good configuration means, without a secret in it.
+fn understood(args: &ServerArgs, config: &Config, environment: &Environment) -> String {
+    let lines = [
+        ("instance", instance::id(config, environment)),
+        ("role", format!("{:?}", args.role.unwrap_or(config.server.role)).to_lowercase()),
+        ("listens", config.server.listen.to_string()),
+        ("reached at", config.server.reached_at()),
+        ("drains", format!("{} s", config.server.drain_seconds)),
+        ("database", config.database.url.to_string()),
+        ("leases", format!("{:?}", config.coordination.backend).to_lowercase()),
+        ("CA", config.acme.directory.to_string()),
+        ("edge", format!("{:?}", config.edge.mode).to_lowercase()),
+    ];
+    let lines = lines.map(|(what, value)| format!("  {what:<11} {value}\n"));
+    format!("{} is good.\n{}", args.config.display(), lines.concat())
 }

@@ -19,7 +19,7 @@ use crate::{
     log,
     output::{Format, Output},
     signals,
-    wiring::{admin_token, instance, replica::Plan, store},
+    wiring::{instance, replica::Plan, store},
 };
 
 /// Everything on this machine.
@@ -52,10 +52,9 @@ pub(crate) async fn run(args: UpArgs, environment: &Environment) -> Result<(), F
     let shutdown = signals::shutdown()?;
     let devnet = dev::start_network(network(&args)).await?;
     let config = config::make(&args, &devnet)?;
-    let store = store::open(&config).await?;
-    admin_token::ensure(&store, &config.security).await?;
-    let (role, policy) = (config.server.role, config::policy());
     let (instance, found) = (instance::id(&config, environment), found(&args, &devnet)?);
+    let store = store::begin(&config, &instance).await?;
+    let (role, policy) = (config.server.role, config::policy());
     let replica = Plan { config, role, policy, instance, store, shutdown }.start().await?;
     found.write(&args.data)?;
     welcome::say(&args, &found, Output::new(Format::Table, environment));

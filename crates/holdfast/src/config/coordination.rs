@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{is_name, problem::Findings, secret::SecretText};
+use super::{is_name, problem::Findings, secret::SecretText, url::DatabaseUrl};
 
 /// Where leases are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -52,12 +52,24 @@ impl Default for Coordination {
 }
 
 impl Coordination {
-    pub(super) fn check(&self, findings: &mut Findings<'_>) {
+    pub(super) fn check(&self, findings: &mut Findings<'_>, database: &DatabaseUrl) {
         self.check_lease(findings);
         self.check_backend(findings);
         if !is_name(&self.resource_name) {
             findings.refuse_form("coordination.resource_name", "is no name");
         }
+        findings.require(
+            !holdfast_cluster::WORK_LEASES.contains(&self.resource_name.as_str()),
+            "coordination.resource_name",
+            "is the name of a lease of work",
+            "choose another, such as \"holdfast\"",
+        );
+        findings.require(
+            self.backend == Backend::Database || matches!(database, DatabaseUrl::Postgres(_)),
+            "coordination.backend",
+            "is redis beside SQLite, which serves one process and needs no Redis",
+            "remove it, or use PostgreSQL as the database",
+        );
         if !is_name(&self.key_prefix) {
             findings.refuse_form("coordination.key_prefix", "is no prefix");
         }

@@ -15,22 +15,31 @@ use holdfast_store::{NewToken, Scope, SharedStore};
 
 use super::store::failed;
 use crate::{
-    config::{Security, is_token},
+    config::{Config, DatabaseUrl, is_token},
     failure::{Failure, chain},
 };
 
 /// Sees to it that somebody can use the API.
-pub(crate) async fn ensure(store: &SharedStore, security: &Security) -> Result<(), Failure> {
+pub(crate) async fn ensure(store: &SharedStore, config: &Config) -> Result<(), Failure> {
+    let security = &config.security;
     if let Some(configured) = &security.admin_token {
         return keep(store, configured.expose()).await;
     }
     if let Some(path) = &security.admin_token_file {
+        // Where many share a database the first one's token is everybody's.
+        let shared = !matches!(config.database.url, DatabaseUrl::Sqlite(_));
+        if shared && !path.exists() && is_there_one(store).await? {
+            tracing::info!(file = %path.display(), "the admin token is another replica's; `holdfast token create --config` makes one more");
+            return Ok(());
+        }
         return keep(store, &read_or_make(path)?).await;
     }
+    if is_there_one(store).await? { Ok(()) } else { show_new(store).await }
+}
+
+async fn is_there_one(store: &SharedStore) -> Result<bool, Failure> {
     let tokens = store.tokens().await.map_err(failed)?;
-    let usable =
-        tokens.iter().any(|token| token.scope == Scope::Admin && token.revoked_at.is_none());
-    if usable { Ok(()) } else { show_new(store).await }
+    Ok(tokens.iter().any(|token| token.scope == Scope::Admin && token.revoked_at.is_none()))
 }
 
 async fn show_new(store: &SharedStore) -> Result<(), Failure> {

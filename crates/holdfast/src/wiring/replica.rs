@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use holdfast_agent::{AgentConfig, BuiltinEdge, EdgeConfig, StoreFeed, run_agent};
 use holdfast_cluster::Cluster;
 use holdfast_dns::{Limits, Resolver};
-use holdfast_engine::{Deployment, Engine, EngineConfig};
+use holdfast_engine::{Deployment, Engine, EngineConfig, chores};
 use holdfast_gateway::listener::{self, TlsListener};
 use holdfast_model::Policy;
 use holdfast_server::{AppState, Door, Metrics, Settings, router, serve};
@@ -13,11 +13,14 @@ use holdfast_store::{Claimant, SharedStore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{ca, instance};
+use super::{ca, cluster, instance};
 use crate::{
     config::{Config, EdgeMode, Role},
     failure::{Failure, chain},
 };
+
+/// How long after the drain a replica may take to end: requests under way, work under way, leases, visitors of the edge.
+const GRACE: Duration = Duration::from_secs(20);
 
 /// What a replica is made from.
 pub(crate) struct Plan {
@@ -37,10 +40,16 @@ pub(crate) struct Plan {
 
 /// A running replica.
 pub(crate) struct Replica {
-    tasks: JoinSet<&'static str>,
+    tasks: JoinSet<Ended>,
     edge: Option<(Arc<BuiltinEdge>, CancellationToken)>,
+    cluster: Cluster,
+    /// How long it serves after it was told to end.
+    drain: Duration,
     shutdown: CancellationToken,
 }
+
+/// A part that has ended, and why if it could not go on.
+type Ended = (&'static str, Result<(), Failure>);
 
 /// Retry, timeout and renewal as configured.
 pub(crate) fn policy(config: &Config) -> Policy {
@@ -57,21 +66,23 @@ impl Plan {
         let resolver = self.resolver()?;
         let door = self.door().await?;
         let edge = self.edge().await?;
-        let mut tasks = JoinSet::new();
         let drain = Duration::from_secs(self.config.server.drain_seconds.into());
-        let state = AppState::new(self.api(Arc::new(resolver.clone()))?);
+        // Once it can be reached it makes itself known.
+        let cluster = cluster::join(&self).await?;
+        let mut tasks = JoinSet::new();
+        let state = AppState::new(self.api(Arc::new(resolver.clone()), cluster.clone())?);
         let served = serve(door, router(state), self.shutdown.clone(), drain);
         tasks.spawn(async move {
             served.await;
-            "API"
+            ("API", Ok(()))
         });
         if self.role != Role::Api {
             let ca = ca::open(&self.config.acme, self.store.clone())?;
-            let engine = Engine::new(self.store.clone(), resolver, ca, self.engine());
-            let stopping = self.shutdown.clone();
+            let engine = Engine::new(self.store.clone(), resolver, ca, self.engine(&cluster));
+            let (engine, stopping) = (engine.among(cluster.clone()), self.shutdown.clone());
             tasks.spawn(async move {
                 engine.run(stopping).await;
-                "engine"
+                ("engine", Ok(()))
             });
         }
         if let Some((edge, stop)) = &edge {
@@ -79,10 +90,23 @@ impl Plan {
             let (target, stop) = (edge.clone(), stop.clone());
             tasks.spawn(async move {
                 run_agent(feed, target, AgentConfig::default(), stop).await;
-                "edge"
+                ("edge", Ok(()))
             });
         }
-        Ok(Replica { tasks, edge, shutdown: self.shutdown })
+        tasks.spawn(self.singletons(&cluster));
+        Ok(Replica { tasks, edge, cluster, drain, shutdown: self.shutdown })
+    }
+
+    /// The work that one replica does for all.
+    fn singletons(&self, cluster: &Cluster) -> impl Future<Output = Ended> + use<> {
+        let sweep = Duration::from_secs(self.config.renewal.sweep_seconds.max(1).into());
+        let tasks = chores(&self.store, &self.instance, sweep);
+        let (cluster, store) = (cluster.clone(), self.store.clone());
+        let stopping = self.shutdown.clone();
+        async move {
+            let ran = cluster.run(&store, tasks, stopping).await;
+            ("cluster", ran.map_err(cluster::failed))
+        }
     }
 
     fn resolver(&self) -> Result<Resolver, Failure> {
@@ -132,12 +156,12 @@ impl Plan {
         Some(self.config.dns.http_proof_port).filter(|port| *port != 0)
     }
 
-    fn engine(&self) -> EngineConfig {
+    fn engine(&self, cluster: &Cluster) -> EngineConfig {
         let (dns, provisioning) = (&self.config.dns, &self.config.provisioning);
         EngineConfig {
             claimant: Claimant {
                 instance: self.instance.clone(),
-                incarnation: uuid::Uuid::new_v4(),
+                incarnation: cluster.incarnation().unwrap_or_else(uuid::Uuid::new_v4),
             },
             claim: Duration::from_secs(provisioning.claim_seconds.into()),
             concurrency: provisioning.concurrency,
@@ -152,7 +176,7 @@ impl Plan {
         }
     }
 
-    fn api(&self, look: Arc<Resolver>) -> Result<Settings, Failure> {
+    fn api(&self, look: Arc<Resolver>, cluster: Cluster) -> Result<Settings, Failure> {
         let config = &self.config;
         let metrics = Metrics::install(self.shutdown.clone());
         Ok(Settings {
@@ -163,7 +187,7 @@ impl Plan {
             unique_target: config.dns.unique_target,
             http_proof_port: self.http_proof_port(),
             instance: self.instance.clone(),
-            cluster: Cluster::alone(&self.instance),
+            cluster,
             edge_group: config.edge.group.clone(),
             directory: config.acme.directory.to_string(),
             limits: ca::limits(&config.acme),
@@ -187,6 +211,26 @@ impl Replica {
             Some(ended) = self.tasks.join_next() => broken = Some(ended),
         }
         self.shutdown.cancel();
+        let limit = self.drain + GRACE;
+        if tokio::time::timeout(limit, self.wind_down()).await.is_err() {
+            return Err(Failure::failed(format!(
+                "It did not end in order within {} s and is cut off; what was under way goes on at another replica.",
+                limit.as_secs()
+            )));
+        }
+        match broken {
+            None => Ok(()),
+            Some(Ok((_, Err(failure)))) => Err(failure),
+            Some(Ok((part, Ok(())))) => Err(Failure::failed(format!(
+                "The {part} ended by itself; see the log, and start again."
+            ))),
+            Some(Err(panic)) => Err(Failure::failed(format!(
+                "A part of the replica broke down ({panic}); see the log, and start again."
+            ))),
+        }
+    }
+
+    async fn wind_down(&mut self) {
         // The agent's own token comes last: until then the edge goes on reporting and serving.
         let agents = usize::from(self.edge.is_some());
         while self.tasks.len() > agents {
@@ -197,15 +241,7 @@ impl Replica {
             edge.ended().await;
         }
         while self.tasks.join_next().await.is_some() {}
-        match broken {
-            None => Ok(()),
-            Some(Ok(part)) => Err(Failure::failed(format!(
-                "The {part} ended by itself; see the log, and start again."
-            ))),
-            Some(Err(panic)) => Err(Failure::failed(format!(
-                "A part of the replica broke down ({panic}); see the log, and start again."
-            ))),
-        }
+        self.cluster.leave().await;
     }
 }
 

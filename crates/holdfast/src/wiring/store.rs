@@ -5,9 +5,9 @@ use std::{path::Path, time::Duration};
 use holdfast_store::{Error, MasterKey, OpenOptions, SharedStore};
 use tokio::time::{Instant, sleep};
 
-use super::master_key;
+use super::{admin_token, cluster, master_key};
 use crate::{
-    config::Config,
+    config::{Config, DatabaseUrl},
     failure::{Failure, chain},
 };
 
@@ -59,11 +59,38 @@ fn outrun(path: &Path) -> Failure {
     ))
 }
 
-/// Opens it for a server, which waits a while for a database that is just starting.
-pub(crate) async fn open_patiently(config: &Config) -> Result<SharedStore, Failure> {
+/// Opens it for a server and sees to it that somebody can use it. What a first start makes, one of those that start at once makes.
+pub(crate) async fn begin(config: &Config, instance: &str) -> Result<SharedStore, Failure> {
+    let work = async {
+        let store = open(config).await?;
+        admin_token::ensure(&store, config).await?;
+        Ok(store)
+    };
+    match is_first_start(config).await? {
+        true => cluster::bootstrap(config, instance, work).await?,
+        false => work.await,
+    }
+}
+
+/// Does a database that others may use at the same time hold nothing yet?
+async fn is_first_start(config: &Config) -> Result<bool, Failure> {
+    if matches!(config.database.url, DatabaseUrl::Sqlite(_)) {
+        return Ok(false);
+    }
+    let url = config.database.url.expose();
+    holdfast_store::migrate(&url).await.map_err(failed)?;
+    let sealed_under = holdfast_store::master_key_id(&url).await.map_err(failed)?;
+    Ok(sealed_under.is_none())
+}
+
+/// The same, with some patience for a database that is just starting.
+pub(crate) async fn begin_patiently(
+    config: &Config,
+    instance: &str,
+) -> Result<SharedStore, Failure> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        match open(config).await {
+        match begin(config, instance).await {
             Err(Failure::Unreachable(why)) if Instant::now() < deadline => {
                 tracing::warn!(%why, "the database is not there yet");
                 sleep(PACE).await;

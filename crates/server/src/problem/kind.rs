@@ -38,8 +38,11 @@ kinds! {
     Unauthorized, UNAUTHORIZED, "unauthorized", "A valid token is needed";
     Forbidden, FORBIDDEN, "forbidden", "The token's scope does not allow this";
     PlaintextRefused, FORBIDDEN, "plaintext-refused", "Private keys are not sent over plain HTTP";
+    WrongEdge, FORBIDDEN, "wrong-edge", "The token is for another edge";
+    WrongGroup, FORBIDDEN, "wrong-group", "The token is for another group of edges";
     NotFound, NOT_FOUND, "not-found", "There is no such thing";
     NoCertificate, NOT_FOUND, "no-certificate", "The domain has no certificate yet";
+    EdgeUnknown, NOT_FOUND, "edge-unknown", "The edge must register first";
     MethodNotAllowed, METHOD_NOT_ALLOWED, "method-not-allowed", "The method does not fit this path";
     NameInUse, CONFLICT, "name-in-use", "The name is in use";
     ResourceInUse, CONFLICT, "resource-in-use", "The resource is in use";
@@ -48,6 +51,10 @@ kinds! {
     BeingRemoved, CONFLICT, "being-removed", "The domain is being removed";
     LastAdminToken, CONFLICT, "last-admin-token", "This is the last admin token";
     RotationRunning, CONFLICT, "rotation-running", "A key rotation is under way";
+    NotNow, CONFLICT, "not-now", "The domain is on its way to another certificate";
+    NoEarlierCertificate, CONFLICT, "no-earlier-certificate", "No earlier certificate is still valid";
+    AccountExists, CONFLICT, "account-exists", "There is an account at that CA already";
+    LeaseNotHeld, CONFLICT, "lease-not-held", "Nobody holds the lease";
     Gone, GONE, "gone", "The domain was removed";
     RevisionGone, GONE, "revision-gone", "The revision is not kept any more";
     VersionMismatch, PRECONDITION_FAILED, "version-mismatch", "The domain changed meanwhile";
@@ -61,6 +68,7 @@ kinds! {
     WildcardUnsupported, UNPROCESSABLE_ENTITY, "wildcard-unsupported", "Wildcards are not supported";
     InvalidTarget, UNPROCESSABLE_ENTITY, "invalid-target", "The target cannot be a CNAME's value";
     InvalidCertificate, UNPROCESSABLE_ENTITY, "invalid-certificate", "The certificate cannot be imported";
+    InvalidKey, UNPROCESSABLE_ENTITY, "invalid-key", "The key cannot be an account's";
     InvalidPath, UNPROCESSABLE_ENTITY, "invalid-path", "The path cannot be read";
     InvalidParameter, UNPROCESSABLE_ENTITY, "invalid-parameter", "A query parameter has a value that cannot be taken";
     UnknownParameter, UNPROCESSABLE_ENTITY, "unknown-parameter", "The query has a parameter that this request does not know";
@@ -71,9 +79,11 @@ kinds! {
     Internal, INTERNAL_SERVER_ERROR, "internal", "Something is wrong with this server";
     TryAgain, SERVICE_UNAVAILABLE, "try-again", "The same request again will be answered";
     DatabaseUnavailable, SERVICE_UNAVAILABLE, "database-unavailable", "The database does not answer";
+    LeasesUnavailable, SERVICE_UNAVAILABLE, "leases-unavailable", "The lease store does not answer";
     TimedOut, SERVICE_UNAVAILABLE, "timed-out", "The request took too long";
     Draining, SERVICE_UNAVAILABLE, "draining", "This replica is shutting down";
     TooManyStreams, SERVICE_UNAVAILABLE, "too-many-streams", "Too many event streams are open";
+    TooManyPolls, SERVICE_UNAVAILABLE, "too-many-polls", "Too many edges wait at this replica";
 }
 
 /// The schema of a code: the closed list.

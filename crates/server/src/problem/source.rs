@@ -29,6 +29,8 @@ impl From<Error> for Problem {
             Error::NotFound(_) => Self::new(Kind::NotFound, detail),
             Error::BadCursor(_) => Self::new(Kind::InvalidCursor, detail),
             Error::RevisionGone { .. } => Self::new(Kind::RevisionGone, detail),
+            Error::NotNow(_) => Self::new(Kind::NotNow, detail),
+            Error::NothingToRollBackTo => Self::new(Kind::NoEarlierCertificate, detail),
             Error::HolderVanished | Error::ClaimLost => {
                 Self::new(Kind::TryAgain, detail).header(header::RETRY_AFTER, "1")
             }
@@ -50,6 +52,25 @@ fn unavailable() -> Problem {
 fn internal() -> Problem {
     let detail = "The request was sound and this server could not do it; its log says why, under `instance`.";
     Problem::new(Kind::Internal, detail)
+}
+
+impl From<holdfast_cluster::Error> for Problem {
+    fn from(error: holdfast_cluster::Error) -> Self {
+        use holdfast_cluster::Error;
+        let detail = error.to_string();
+        match error {
+            Error::Store(error) => error.into(),
+            Error::UnknownLease(_) => Self::new(Kind::NotFound, detail),
+            Error::NotHeld(_) => Self::new(Kind::LeaseNotHeld, detail),
+            Error::UnknownReplica(_) => Self::new(Kind::InvalidField, detail).with("field", "to"),
+            Error::Lease(_) => {
+                let detail = "The lease store did not answer or refused; try again, and see the replica's log under `instance` if it lasts.";
+                let problem = Self::new(Kind::LeasesUnavailable, detail);
+                problem.header(header::RETRY_AFTER, "1").caused_by(error)
+            }
+            _ => internal().caused_by(error),
+        }
+    }
 }
 
 impl From<HostnameError> for Problem {

@@ -1,0 +1,173 @@
+//! The one driver of singleton work: runs the tasks of a lease, one after another, each when it is due, as long as the lease is
+//! held. When a task is due next is kept in the store, so that a new holder goes on where the last one was.
+
+use std::{sync::Arc, time::Duration};
+
+use holdfast_lease::Work;
+use holdfast_store::{Fence, SharedStore, TaskRun};
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::task::{Outcome, Task, chain, is_fenced};
+
+/// How often the driver shows that it lives, and how often it promises to.
+const BEAT: Duration = Duration::from_secs(30);
+const PROMISE: Duration = Duration::from_secs(300);
+/// How long a store that fails is left alone.
+const PAUSE: Duration = Duration::from_secs(1);
+/// What has not changed is told again after this long.
+const RETELL: Duration = Duration::from_secs(60);
+
+/// Whose work it is.
+pub(crate) struct Driver {
+    pub(crate) store: SharedStore,
+    pub(crate) instance: String,
+    pub(crate) tasks: Vec<Task>,
+}
+
+/// A task and when its turn is.
+struct Turn<'a> {
+    task: &'a Task,
+    due: Instant,
+    /// Runs since the last that was told of.
+    untold: u64,
+    told: Option<(Instant, bool, String)>,
+}
+
+/// What stops the work, and what its writes are fenced with.
+pub(crate) struct Watch {
+    pub(crate) work: Option<Work>,
+    pub(crate) fence: Option<Fence>,
+    pub(crate) stopping: CancellationToken,
+}
+
+impl Watch {
+    async fn ended(&self) {
+        match &self.work {
+            Some(work) => tokio::select! {
+                () = work.cancelled() => {}
+                () = self.stopping.cancelled() => {}
+            },
+            None => self.stopping.cancelled().await,
+        }
+    }
+
+    fn beat(&self) {
+        if let Some(work) = &self.work {
+            work.beat();
+        }
+    }
+}
+
+impl Driver {
+    /// Runs until told to stop.
+    pub(crate) async fn run(self: Arc<Self>, watch: Watch) {
+        if let Some(work) = &watch.work {
+            work.promise(PROMISE);
+        }
+        tokio::select! {
+            () = watch.ended() => {}
+            () = self.turns(&watch) => {}
+        }
+    }
+
+    async fn turns(&self, watch: &Watch) {
+        let mut turns = self.plan().await;
+        loop {
+            watch.beat();
+            let Some(turn) = turns.iter_mut().min_by_key(|turn| turn.due) else {
+                return std::future::pending().await;
+            };
+            let now = Instant::now();
+            if turn.due > now {
+                sleep_until(turn.due.min(now + BEAT)).await;
+                continue;
+            }
+            if !self.take(turn, watch.fence.as_ref()).await {
+                return;
+            }
+        }
+    }
+
+    /// When each is due, as the last holder left it.
+    async fn plan(&self) -> Vec<Turn<'_>> {
+        let known = loop {
+            match self.store.tasks().await {
+                Ok(known) => break known,
+                Err(error) => {
+                    tracing::warn!(error = chain(&error), "when tasks are due cannot be read");
+                    sleep(PAUSE).await;
+                }
+            }
+        };
+        let due = |task: &Task| {
+            let known = known.iter().find(|known| known.name == task.name);
+            Instant::now() + known.map_or(Duration::ZERO, |known| known.next_in.min(task.every))
+        };
+        let turn = |task| Turn { task, due: due(task), untold: 0, told: None };
+        self.tasks.iter().map(turn).collect()
+    }
+
+    /// Runs a task; false when the lease is another's.
+    async fn take(&self, turn: &mut Turn<'_>, fence: Option<&Fence>) -> bool {
+        let begun = Instant::now();
+        let outcome = turn.task.run(fence.cloned()).await;
+        let took = begun.elapsed();
+        turn.due = begun + turn.task.every;
+        turn.untold += 1;
+        metrics::counter!("holdfast_task_runs_total", "task" => turn.task.name, "outcome" => if outcome.is_ok() { "ok" } else { "failed" })
+            .increment(1);
+        match &outcome {
+            Err(error) if is_fenced(error.as_ref()) => return false,
+            Err(error) => {
+                let error = chain(error.as_ref());
+                tracing::warn!(task = turn.task.name, error, "put off");
+            }
+            Ok(0) => {}
+            Ok(done) => tracing::debug!(task = turn.task.name, done, "done"),
+        }
+        self.tell(turn, fence, took, &outcome).await
+    }
+
+    async fn tell(
+        &self,
+        turn: &mut Turn<'_>,
+        fence: Option<&Fence>,
+        took: Duration,
+        outcome: &Outcome,
+    ) -> bool {
+        let (ok, words) = match outcome {
+            Ok(0) => (true, "nothing to do".to_owned()),
+            Ok(done) => (true, format!("{done} done")),
+            Err(error) => (false, chain(error.as_ref())),
+        };
+        let same = turn.told.as_ref().is_some_and(|(at, was_ok, said)| {
+            at.elapsed() < RETELL && *was_ok == ok && *said == words
+        });
+        if same {
+            return true;
+        }
+        let run = TaskRun {
+            name: turn.task.name.to_owned(),
+            lease: turn.task.lease.to_owned(),
+            instance: self.instance.clone(),
+            runs: turn.untold,
+            took,
+            ok,
+            outcome: words.chars().take(500).collect(),
+            next_in: turn.due.saturating_duration_since(Instant::now()),
+        };
+        match self.store.record_task(fence, &run).await {
+            Ok(()) => {
+                turn.untold = 0;
+                turn.told = Some((Instant::now(), ok, words));
+                true
+            }
+            Err(error) if is_fenced(&error) => false,
+            Err(error) => {
+                tracing::warn!(task = turn.task.name, error = chain(&error), "not recorded");
+                true
+            }
+        }
+    }
+}

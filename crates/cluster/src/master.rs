@@ -1,0 +1,120 @@
+//! Who leads, as last seen: from the lease where this replica contends for it, else by looking when somebody asks.
+
+use std::{sync::Arc, time::Duration};
+
+use holdfast_lease::{Leadership, Standing, row::Row};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{Master, Result, member::Member, task::chain};
+
+/// How old what is known may be while somebody asks.
+const FRESH: Duration = Duration::from_secs(2);
+
+/// Follows the leadership until the replica has left.
+pub(crate) async fn follow(member: Arc<Member>) {
+    let following = async {
+        match &member.lead {
+            Some(lead) => watch(&member, lead).await,
+            None => look(&member).await,
+        }
+    };
+    tokio::select! {
+        () = following => {}
+        () = member.left.cancelled() => {}
+    }
+}
+
+/// What was seen of another's lease, and until when that can be believed.
+struct Sight {
+    row: Row,
+    until: Instant,
+}
+
+async fn watch(member: &Member, lead: &Leadership) {
+    let (mut standing, mut roll) = (lead.watch(), member.roll.subscribe());
+    let mut sight: Option<Sight> = None;
+    loop {
+        let now = standing.borrow_and_update().clone();
+        roll.borrow_and_update();
+        let seen = match &now {
+            Standing::Leading(term) if lead.is_leader() => {
+                let settings = &member.settings;
+                let term = u64::try_from(term.number()).unwrap_or(0);
+                sight = None;
+                Some(Master {
+                    instance_id: settings.instance.clone(),
+                    url: settings.url.clone(),
+                    term,
+                })
+            }
+            Standing::Following(row) if row.owner.is_some() => {
+                if sight.as_ref().is_none_or(|sight| sight.row != *row) {
+                    // It is renewed well before; a row that stays as it is for that long is over.
+                    let until = Instant::now() + row.ttl + FRESH;
+                    sight = Some(Sight { row: row.clone(), until });
+                }
+                let believed = sight.as_ref().is_some_and(|sight| sight.until > Instant::now());
+                if believed { named(member, row).await } else { None }
+            }
+            _ => None,
+        };
+        member.master.send_if_modified(|master| {
+            let news = *master != seen;
+            *master = seen;
+            news
+        });
+        tokio::select! {
+            _ = standing.changed() => {}
+            _ = roll.changed() => {}
+            () = sleep(FRESH) => {}
+        }
+    }
+}
+
+async fn named(member: &Member, row: &Row) -> Option<Master> {
+    let owner = row.owner.as_ref()?;
+    let term = u64::try_from(row.term.number()).unwrap_or(0);
+    reached(member, owner.holder.as_str(), term).await
+}
+
+/// Where a replica is reached; one that was not known yet is looked up.
+async fn reached(member: &Member, instance: &str, term: u64) -> Option<Master> {
+    let find = || {
+        let roll = member.roll.borrow();
+        roll.iter().find(|replica| replica.instance == instance).map(|replica| replica.url.clone())
+    };
+    let url = match find() {
+        Some(url) => url,
+        None => {
+            let settings = &member.settings;
+            let replicas = settings.store.replicas(settings.stale).await.ok()?;
+            member.roll.send_replace(replicas);
+            find()?
+        }
+    };
+    Some(Master { instance_id: instance.to_owned(), url, term })
+}
+
+/// For those who do not contend: looks while somebody asks, and not otherwise.
+async fn look(member: &Member) {
+    loop {
+        match seen(member).await {
+            Ok(seen) => {
+                member.master.send_replace(seen);
+            }
+            Err(error) => tracing::debug!(error = chain(&error), "who leads cannot be seen"),
+        }
+        sleep(FRESH).await;
+        // What is known too long is not known.
+        if timeout(FRESH, member.asked.notified()).await.is_err() {
+            member.master.send_replace(None);
+            member.asked.notified().await;
+        }
+    }
+}
+
+async fn seen(member: &Member) -> Result<Option<Master>> {
+    let lease = member.office.lease(&member.settings.leadership).await?;
+    let Some(holder) = lease.holder.filter(|_| lease.held) else { return Ok(None) };
+    Ok(reached(member, &holder, lease.term).await)
+}

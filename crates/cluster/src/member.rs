@@ -1,0 +1,74 @@
+//! What the parts of one replica's membership share.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use holdfast_lease::{Elector, Leadership, Name, Priority, Wish};
+use holdfast_store::{NewReplica, Replica};
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::{Master, Settings, office::Office};
+
+/// One replica as a member of the cluster.
+pub(crate) struct Member {
+    pub(crate) settings: Settings,
+    pub(crate) elector: Elector,
+    /// The leadership, where the role contends for it.
+    pub(crate) lead: Option<Leadership>,
+    /// The leases of work it contends for.
+    pub(crate) work: Mutex<Vec<Leadership>>,
+    pub(crate) wish: Wish,
+    pub(crate) office: Office,
+    /// All replicas as last heard of, oldest first.
+    pub(crate) roll: watch::Sender<Vec<Replica>>,
+    pub(crate) master: watch::Sender<Option<Master>>,
+    /// Somebody asked for the master.
+    pub(crate) asked: Notify,
+    /// Beat now.
+    pub(crate) call_again: Notify,
+    /// It is about to end.
+    pub(crate) draining: CancellationToken,
+    /// It has ended.
+    pub(crate) left: CancellationToken,
+    /// Another process bears its name.
+    pub(crate) taken: CancellationToken,
+}
+
+impl Member {
+    pub(crate) fn incarnation(&self) -> Uuid {
+        self.elector.incarnation().as_uuid()
+    }
+
+    pub(crate) fn introduction(&self) -> NewReplica {
+        introduction(&self.settings, self.incarnation())
+    }
+
+    pub(crate) fn work(&self) -> MutexGuard<'_, Vec<Leadership>> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Contends for a lease of work from now on.
+    pub(crate) fn contend(&self, name: &Name) -> Leadership {
+        let leadership = self.elector.contend(name, self.wish);
+        self.work().push(leadership.clone());
+        leadership
+    }
+}
+
+pub(crate) fn introduction(settings: &Settings, incarnation: Uuid) -> NewReplica {
+    NewReplica {
+        instance: settings.instance.clone(),
+        incarnation,
+        url: settings.url.clone(),
+        role: settings.role.as_str().to_owned(),
+        version: settings.version.clone(),
+    }
+}
+
+/// Older ones first: each older replica that lives is a step down.
+pub(crate) fn rank(replicas: &[Replica], instance: &str) -> Priority {
+    let healthy = replicas.iter().filter(|replica| replica.healthy);
+    let older = healthy.take_while(|replica| replica.instance != instance).count();
+    Priority(i16::try_from(older).map_or(i16::MIN, |older| -older))
+}

@@ -1,0 +1,47 @@
+//! The roll of replicas: says that this one lives, hears who else does, and finds out if its name was taken.
+
+use std::sync::Arc;
+
+use holdfast_store::Beat;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::{member::Member, task::chain};
+
+/// Beats until the replica has left.
+pub(crate) async fn call(member: Arc<Member>) {
+    let mut tick = interval(member.settings.heartbeat);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = tick.tick() => {}
+            () = member.call_again.notified() => {}
+            () = member.left.cancelled() => return,
+            () = member.taken.cancelled() => return,
+        }
+        if let Err(error) = beat(&member).await {
+            metrics::counter!("holdfast_heartbeats_failed_total").increment(1);
+            tracing::warn!(error = chain(&error), "the heartbeat was not heard");
+        }
+    }
+}
+
+async fn beat(member: &Member) -> crate::Result<()> {
+    let (store, settings) = (&member.settings.store, &member.settings);
+    let (draining, stale) = (member.draining.is_cancelled(), settings.stale);
+    let incarnation = member.incarnation();
+    match store.beat(&settings.instance, incarnation, draining, stale).await? {
+        Beat::Heard(replicas) => {
+            member.roll.send_replace(replicas);
+        }
+        Beat::Unknown => {
+            tracing::warn!("this replica was taken for gone and forgotten; it registers again");
+            store.register_replica(&member.introduction(), stale).await?;
+            member.roll.send_replace(store.replicas(stale).await?);
+        }
+        Beat::Replaced => {
+            tracing::error!(instance = settings.instance, "identity-taken");
+            member.taken.cancel();
+        }
+    }
+    Ok(())
+}
