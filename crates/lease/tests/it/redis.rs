@@ -61,7 +61,8 @@ async fn a_password_opens_and_a_wrong_one_is_told() {
 
 #[tokio::test]
 async fn a_user_sees_what_its_rules_allow() {
-    let rules = ["--user", "worker on >secret ~lease:* &lease:* +@all -@dangerous"];
+    let rules = "--user worker on >secret ~lease:* &lease:* +@all -@dangerous";
+    let rules: Vec<_> = rules.split(' ').collect();
     let redis = Redis::start_with(&rules).await.unwrap();
     let url = format!("redis://worker:secret@127.0.0.1:{}", redis.port());
     let mut store = RedisStore::new(RedisAddress::new(&url), "lease:", LIMIT).unwrap();
