@@ -35,6 +35,15 @@ pub fn facts(chain_pem: &str, directory: &str) -> Result<CertificateSummary, Bad
     })
 }
 
+/// The names that a chain's leaf covers, wildcards too.
+///
+/// # Errors
+/// When the text is not a chain of certificates.
+pub fn names(chain_pem: &str) -> Result<Vec<String>, BadCertificate> {
+    let chain = Chain::parse(chain_pem)?;
+    Ok(pair::names(&chain.leaf()?))
+}
+
 fn moment(at: ASN1Time) -> Timestamp {
     Timestamp::from_seconds(at.timestamp())
 }

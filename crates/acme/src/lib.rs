@@ -5,6 +5,7 @@
 //! engine's and the table's business. What no part of this crate may do is finalize without having read the order.
 
 mod account;
+mod account_key;
 mod authorization;
 mod ca;
 pub mod certificate;
@@ -26,6 +27,7 @@ mod sessions;
 mod status;
 mod transport;
 
+pub use account_key::account_key;
 pub use ca::Ca;
 pub use class::Class;
 pub use config::{CaConfig, Eab, KeyType, UnknownKeyType};

@@ -16,6 +16,7 @@ pub(crate) struct Caller {
     pub(crate) name: String,
     pub(crate) scope: Scope,
     pub(crate) hash: [u8; 32],
+    pub(crate) edge: Option<String>,
     pub(crate) group: Option<String>,
 }
 
@@ -38,7 +39,8 @@ pub(crate) async fn authenticate(
         Problem::new(Kind::Unauthorized, detail)
             .header(header::WWW_AUTHENTICATE, "Bearer realm=\"holdfast\", error=\"invalid_token\"")
     })?;
-    let caller = Caller { name: token.name, scope: token.scope, hash, group: token.group };
+    let caller =
+        Caller { name: token.name, scope: token.scope, hash, edge: token.edge, group: token.group };
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
 }

@@ -26,6 +26,11 @@ fn limit(text: &str) -> Result<u32, Problem> {
     })
 }
 
+/// A cursor as clients see it.
+pub(crate) fn encode(cursor: String) -> String {
+    URL_SAFE_NO_PAD.encode(cursor)
+}
+
 fn decode(text: &str) -> Result<String, Problem> {
     URL_SAFE_NO_PAD
         .decode(text)
@@ -65,7 +70,7 @@ pub(crate) struct List<T> {
 impl<T> List<T> {
     /// A page of the store's, its items shown by `view`.
     pub(crate) fn of<S>(page: Paged<S>, view: impl FnMut(S) -> T) -> Self {
-        let next_cursor = page.next.map(|next| URL_SAFE_NO_PAD.encode(next));
+        let next_cursor = page.next.map(encode);
         Self { items: page.items.into_iter().map(view).collect(), next_cursor }
     }
 

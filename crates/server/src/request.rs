@@ -16,6 +16,9 @@ use crate::{Kind, Problem};
 /// Longest time until an answer begins. Streams go on after that.
 const LIMIT: Duration = Duration::from_secs(30);
 
+/// The same for an edge that waits for changes, which may take up to [`crate::edge::LONGEST_WAIT`] by itself.
+const LONG_POLL: Duration = Duration::from_secs(60);
+
 /// A handler panicked. The panic itself is in the log, by the hook of the process.
 #[derive(Debug, thiserror::Error)]
 #[error("a handler panicked")]
@@ -35,7 +38,7 @@ pub(crate) async fn run(request: Request, next: Next) -> Response {
     // What matches no route is one series, whatever strangers ask for.
     let route = route.unwrap_or_else(|| "none".to_owned());
     let answer = AssertUnwindSafe(next.run(request)).catch_unwind();
-    let response = match tokio::time::timeout(LIMIT, answer).await {
+    let response = match tokio::time::timeout(limit(&route), answer).await {
         Ok(Ok(response)) => response,
         Ok(Err(_)) => Problem::from(Panicked).into_response(),
         Err(_) => timed_out().into_response(),
@@ -47,6 +50,10 @@ pub(crate) async fn run(request: Request, next: Next) -> Response {
     metrics::counter!("holdfast_http_requests_total", &labels).increment(1);
     metrics::histogram!("holdfast_http_request_duration_seconds", &labels).record(took);
     response
+}
+
+fn limit(route: &str) -> Duration {
+    if route == crate::edge::CHANGES { LONG_POLL } else { LIMIT }
 }
 
 /// Strangers may invent methods; they are one series.

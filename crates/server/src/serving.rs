@@ -1,14 +1,12 @@
 //! Domains with what the edges serve of them, as answers show them.
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use std::collections::HashMap;
+
 use holdfast_model::Domain;
 
 use crate::auth::Caller;
 use crate::view::{DomainView, Serving};
 use crate::{AppState, Problem};
-
-/// How many deployments are looked up at once for a list.
-const LOOKUPS: usize = 8;
 
 /// One domain, shown to a caller.
 pub(crate) async fn show(
@@ -16,20 +14,33 @@ pub(crate) async fn show(
     caller: &Caller,
     domain: Domain,
 ) -> Result<DomainView, Problem> {
-    // What has no certificate was never deployed, and is not worth a question.
-    let serving = match state.edges_in_use && domain.certificate.is_some() {
+    let serving = match is_worth_a_question(state, &domain) {
         true => Serving::of(&domain, state.store.deployment(domain.id).await?),
         false => None,
     };
     Ok(DomainView::new(domain, serving, &state.addresses, caller))
 }
 
-/// Many domains, in their order.
+/// Many domains, in their order, by one question about all of them.
 pub(crate) async fn show_all(
     state: &AppState,
     caller: &Caller,
     domains: Vec<Domain>,
 ) -> Result<Vec<DomainView>, Problem> {
-    let shown = domains.into_iter().map(|domain| show(state, caller, domain));
-    stream::iter(shown).buffered(LOOKUPS).try_collect().await
+    let asked = domains.iter().filter(|domain| is_worth_a_question(state, domain));
+    let asked: Vec<_> = asked.map(|domain| domain.id).collect();
+    let mut found = match asked.is_empty() {
+        true => HashMap::new(),
+        false => state.store.deployments(&asked).await?,
+    };
+    let shown = domains.into_iter().map(|domain| {
+        let serving = found.remove(&domain.id).and_then(|status| Serving::of(&domain, status));
+        DomainView::new(domain, serving, &state.addresses, caller)
+    });
+    Ok(shown.collect())
+}
+
+/// What has no certificate was never deployed.
+fn is_worth_a_question(state: &AppState, domain: &Domain) -> bool {
+    state.edges_in_use && domain.certificate.is_some()
 }

@@ -15,6 +15,7 @@ pub(crate) const RSA: &[u8] =
     &[0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00];
 
 const INTEGER: u8 = 0x02;
+const BIT_STRING: u8 = 0x03;
 const OCTET_STRING: u8 = 0x04;
 const SEQUENCE: u8 = 0x30;
 
@@ -23,6 +24,15 @@ pub(crate) fn pkcs8(algorithm: &[u8], key: &[u8]) -> Secret {
     let version = integer(&[0]);
     let body = Secret::new([version.as_slice(), algorithm, &element(OCTET_STRING, key)].concat());
     Secret::new(element(SEQUENCE, body.expose()))
+}
+
+/// A private key on a curve (RFC 5915), from its number and its public point.
+pub(crate) fn sec1(number: &[u8], point: &[u8]) -> Secret {
+    const PUBLIC_KEY: u8 = 0xa1;
+    // No unused bits at the end.
+    let point = element(BIT_STRING, &[&[0], point].concat());
+    let parts = [integer(&[1]), element(OCTET_STRING, number), element(PUBLIC_KEY, &point)];
+    Secret::new(sequence(&parts))
 }
 
 /// A sequence of what is encoded already.

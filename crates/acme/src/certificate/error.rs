@@ -113,4 +113,9 @@ pub enum BadCertificate {
         "the key is not the one of the certificate for {0}; give the key that its request was signed with"
     )]
     KeyMismatch(String),
+    /// A key that no account of ours can have.
+    #[error(
+        "the account key is {0}; only ECDSA P-256 keys are used for accounts: leave it out, and a new account is made when one is needed"
+    )]
+    NotForAccounts(&'static str),
 }

@@ -64,6 +64,11 @@ impl PrivateKey {
             .or_else(|_| Self::from_pkcs8(pkcs8(P384, der.expose())))
     }
 
+    /// PKCS #8 DER.
+    pub(crate) fn to_der(&self) -> Secret {
+        self.pkcs8.clone()
+    }
+
     /// PKCS #8 PEM.
     pub(crate) fn to_pem(&self) -> Secret {
         encode("PRIVATE KEY", self.pkcs8.expose()).into()

@@ -57,7 +57,8 @@ fn check_name(name: &Hostname, leaf: &X509Certificate<'_>) -> Result<(), BadCert
     Err(BadCertificate::WrongName { name: name.clone(), covers: covers(&names) })
 }
 
-fn names(leaf: &X509Certificate<'_>) -> Vec<String> {
+/// The names a certificate covers.
+pub(super) fn names(leaf: &X509Certificate<'_>) -> Vec<String> {
     let Ok(Some(extension)) = leaf.subject_alternative_name() else { return Vec::new() };
     let names = extension.value.general_names.iter().filter_map(|name| match name {
         GeneralName::DNSName(name) => Some(name.to_ascii_lowercase()),

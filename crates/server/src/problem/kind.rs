@@ -76,7 +76,13 @@ kinds! {
     TooManyItems, UNPROCESSABLE_ENTITY, "too-many-items", "The batch has too many items";
     SameDirectory, UNPROCESSABLE_ENTITY, "same-directory", "The certificates already come from there";
     PreconditionRequired, PRECONDITION_REQUIRED, "precondition-required", "If-Match is needed";
+    NotMaster, MISDIRECTED_REQUEST, "not-master", "Writes are taken by the leader alone";
+    StaleTerm, MISDIRECTED_REQUEST, "stale-term", "This replica does not lead in that term";
     Internal, INTERNAL_SERVER_ERROR, "internal", "Something is wrong with this server";
+    AnswerLost, BAD_GATEWAY, "answer-lost", "The leader's answer did not come";
+    ForwardInsecure, BAD_GATEWAY, "forward-insecure", "Tokens are not sent to the leader over plain HTTP";
+    NoLeader, SERVICE_UNAVAILABLE, "no-leader", "No replica leads at this moment";
+    LeaderUnreachable, SERVICE_UNAVAILABLE, "leader-unreachable", "The leader cannot be reached";
     TryAgain, SERVICE_UNAVAILABLE, "try-again", "The same request again will be answered";
     DatabaseUnavailable, SERVICE_UNAVAILABLE, "database-unavailable", "The database does not answer";
     LeasesUnavailable, SERVICE_UNAVAILABLE, "leases-unavailable", "The lease store does not answer";

@@ -31,7 +31,7 @@ impl From<Error> for Problem {
             Error::RevisionGone { .. } => Self::new(Kind::RevisionGone, detail),
             Error::NotNow(_) => Self::new(Kind::NotNow, detail),
             Error::NothingToRollBackTo => Self::new(Kind::NoEarlierCertificate, detail),
-            Error::HolderVanished | Error::ClaimLost => {
+            Error::HolderVanished | Error::ClaimLost | Error::RoundFailed => {
                 Self::new(Kind::TryAgain, detail).header(header::RETRY_AFTER, "1")
             }
             Error::Database { .. } => unavailable().caused_by(error),

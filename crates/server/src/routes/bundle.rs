@@ -51,7 +51,8 @@ pub(super) async fn show(
     Ok((headers, pem(&bundle)).into_response())
 }
 
-fn require_privacy(state: &AppState, channel: Option<Channel>) -> Result<(), Problem> {
+/// Private keys leave over private channels alone.
+pub(crate) fn require_privacy(state: &AppState, channel: Option<Channel>) -> Result<(), Problem> {
     if state.allow_plaintext || channel.is_some_and(Channel::is_private) {
         return Ok(());
     }
@@ -71,7 +72,8 @@ fn require_group(caller: &Caller, domain: &Domain) -> Result<(), Problem> {
     Err(Problem::new(Kind::Forbidden, detail))
 }
 
-fn is_known(headers: &HeaderMap, etag: &str) -> bool {
+/// Does the client have it already?
+pub(crate) fn is_known(headers: &HeaderMap, etag: &str) -> bool {
     headers
         .get_all(header::IF_NONE_MATCH)
         .iter()
@@ -81,7 +83,8 @@ fn is_known(headers: &HeaderMap, etag: &str) -> bool {
         .any(|tag| tag == "*" || tag == etag)
 }
 
-fn pem(bundle: &Bundle) -> Bytes {
+/// Chain, then key.
+pub(crate) fn pem(bundle: &Bundle) -> Bytes {
     let mut pem = bundle.chain_pem.clone().into_bytes();
     if !pem.ends_with(b"\n") {
         pem.push(b'\n');

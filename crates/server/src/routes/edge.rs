@@ -1,13 +1,28 @@
-//! Edges, as last heard of.
+//! Edges: listed and shown to people, registered by their agents. What agents then ask for is in the files beside.
+
+pub(super) mod adoption;
+pub(super) mod bundle;
+pub(super) mod changes;
+pub(super) mod desired;
+pub(super) mod report;
+pub(super) mod stranger;
 
 use axum::Json;
 use axum::extract::State;
-use holdfast_store::Scope;
+use holdfast_store::{EdgeAgent, NewEdge, Page, Scope};
+use serde::Deserialize;
+use utoipa::ToSchema;
 
-use crate::auth::Anyone;
+use crate::auth::{Anyone, Caller};
+use crate::body::{Body, Input};
+use crate::edge::AtEdge;
 use crate::page::List;
-use crate::view::EdgeView;
-use crate::{AppState, Problem};
+use crate::path::Segment;
+use crate::view::{EdgeDetail, EdgeView, RegisteredEdge};
+use crate::{AppState, Kind, Problem, audit, field};
+
+/// How many refusals and strangers stand in the detail of an edge; the lists beside have all.
+const SHOWN: u32 = 100;
 
 /// Lists the edges; an edge's token sees its own group.
 #[utoipa::path(
@@ -21,8 +36,137 @@ pub(super) async fn list(
     State(state): State<AppState>,
 ) -> Result<Json<List<EdgeView>>, Problem> {
     let edges = state.store.edges().await?;
-    let visible =
-        |group: &str| caller.scope != Scope::Edge || caller.group.as_deref() == Some(group);
+    let visible = |group: &str| is_visible(&caller, group);
     let edges = edges.into_iter().filter(|edge| visible(&edge.group)).map(EdgeView::from);
     Ok(Json(List::whole(edges.collect())))
+}
+
+fn is_visible(caller: &Caller, group: &str) -> bool {
+    caller.scope != Scope::Edge || caller.group.as_deref() == Some(group)
+}
+
+/// Finds an edge for somebody who looks; an edge's token sees its own group.
+async fn seen_by(
+    state: &AppState,
+    caller: &Caller,
+    name: &str,
+) -> Result<holdfast_store::Edge, Problem> {
+    let edge = state.store.edge_named(name).await?.ok_or_else(|| {
+        let name = field::shown(name);
+        let detail =
+            format!("There is no edge `{name}`; `holdfast edge list` shows those there are.");
+        Problem::new(Kind::NotFound, detail)
+    })?;
+    if is_visible(caller, &edge.group) {
+        return Ok(edge);
+    }
+    let detail =
+        format!("Edge `{}` is of group `{}`, which is not the token's.", edge.name, edge.group);
+    audit::refused(state, caller, "edge-refused", &edge.name, &detail).await;
+    Err(Problem::new(Kind::WrongGroup, detail))
+}
+
+/// Shows an edge with the names it refuses and the strangers it found, the first hundred of each.
+#[utoipa::path(
+    get, path = "/v1/edges/{edge}", operation_id = "getEdge", tag = "edges",
+    params(("edge" = String, Path, description = "The edge's name")),
+    responses(
+        (status = 200, description = "The edge", body = EdgeDetail),
+    ),
+)]
+pub(super) async fn show(
+    Anyone(caller): Anyone,
+    State(state): State<AppState>,
+    Segment(name): Segment,
+) -> Result<Json<EdgeDetail>, Problem> {
+    let edge = seen_by(&state, &caller, &name).await?;
+    let page = Page { limit: SHOWN, after: None };
+    let refused = state.store.refusals(edge.id, &page).await?;
+    let strangers = state.store.strangers(edge.id, &page).await?;
+    Ok(Json(EdgeDetail::new(edge, refused.items, strangers.items)))
+}
+
+/// What an agent says when it makes its edge known.
+#[derive(Deserialize, ToSchema)]
+#[serde(expecting = "an object, which may be empty")]
+pub(super) struct EdgeRegistration {
+    /// Its group; an edge's token fixes it.
+    group: Option<String>,
+    /// What the agent is.
+    agent: Option<AgentRequest>,
+}
+
+/// What an agent says of itself.
+#[derive(Deserialize, ToSchema)]
+#[serde(expecting = "an object with `version`, `target` and `mode`")]
+#[schema(as = AgentFacts)]
+struct AgentRequest {
+    /// Its release.
+    version: Option<String>,
+    /// What it sits beside: `haproxy`, `files`.
+    target: Option<String>,
+    /// `apply` or `observe`.
+    mode: Option<String>,
+}
+
+impl Input for EdgeRegistration {}
+
+/// Makes an edge known, or finds it again.
+#[utoipa::path(
+    put, path = "/v1/edges/{edge}", operation_id = "registerEdge", tag = "edge feed",
+    params(("edge" = String, Path, description = "The edge's name")),
+    request_body = EdgeRegistration,
+    responses(
+        (status = 200, description = "Known from now on", body = RegisteredEdge),
+    ),
+)]
+pub(super) async fn register(
+    edge: AtEdge,
+    State(state): State<AppState>,
+    Body(request): Body<EdgeRegistration>,
+) -> Result<Json<RegisteredEdge>, Problem> {
+    let asked = field::optional("group", request.group, field::NAME)?;
+    let group = group(&state, &edge, asked).await?;
+    let agent = request.agent.map(facts).transpose()?.unwrap_or_default();
+    let before = state.store.edge_identity(&edge.name).await?;
+    let new = NewEdge { name: edge.name.clone(), group: group.clone() };
+    let known = state.store.register_edge(&new).await?;
+    if agent != EdgeAgent::default() {
+        state.store.describe_edge(known.id, &agent).await?;
+    }
+    if before.is_none_or(|before| before.group != group) {
+        let detail = format!("edge `{}` registered for group `{group}`", edge.name);
+        let actor = state.actor(&edge.caller);
+        state.store.notice(&actor, "edge-registered", &edge.name, &detail).await?;
+    }
+    Ok(Json(RegisteredEdge::from(known)))
+}
+
+async fn group(state: &AppState, edge: &AtEdge, asked: Option<String>) -> Result<String, Problem> {
+    match (&edge.caller.group, asked) {
+        (Some(own), Some(asked)) if *own != asked => {
+            let what = format!("Registering edge `{}` so", edge.name);
+            Err(edge.wrong_group(state, &what, &asked).await)
+        }
+        (Some(own), _) => Ok(own.clone()),
+        (None, Some(asked)) => Ok(asked),
+        (None, None) => Ok(state.edge_group.clone()),
+    }
+}
+
+fn facts(agent: AgentRequest) -> Result<EdgeAgent, Problem> {
+    Ok(EdgeAgent {
+        version: field::optional("agent.version", agent.version, field::NAME)?,
+        target: field::optional("agent.target", agent.target, field::NAME)?,
+        mode: agent.mode.map(|mode| self::mode("agent.mode", mode)).transpose()?,
+    })
+}
+
+/// How an agent works.
+fn mode(name: &str, mode: String) -> Result<String, Problem> {
+    if matches!(mode.as_str(), "apply" | "observe") {
+        return Ok(mode);
+    }
+    let given = field::shown(&mode);
+    Err(field::invalid(name, format!("`{given}` is no mode; it is `apply` or `observe`.")))
 }

@@ -1,0 +1,233 @@
+//! What an edge saw. Also its sign of life, when empty.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use holdfast_model::{DomainId, Hostname, Note};
+use holdfast_store::{Adoption, EdgeAgent, EdgeIdentity, EdgeReport, Observation, Stranger};
+use http::StatusCode;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use crate::body::{Body, Input};
+use crate::edge::AtEdge;
+use crate::{AppState, Kind, Problem, field};
+
+/// Most observations in one report.
+const OBSERVATIONS: usize = 10_000;
+
+/// Longest words of a cause that are kept.
+const DETAIL: usize = 2_000;
+
+/// Longest path of a file.
+const FILE: usize = 1_024;
+
+/// What an edge saw.
+#[derive(Deserialize, ToSchema)]
+#[serde(expecting = "an object with `up_to`")]
+#[schema(as = EdgeReport)]
+pub(in crate::routes) struct ReportRequest {
+    /// Everything up to this revision is applied, `EPOCH.NUMBER`.
+    up_to: String,
+    /// What was seen for names.
+    #[serde(default)]
+    observations: Vec<ObservationRequest>,
+    /// What is wrong with the edge as a whole.
+    error: Option<NoteRequest>,
+    /// All files there that are none of ours; absent or null where nothing changed.
+    strangers: Option<Vec<StrangerRequest>>,
+    /// How files that it was asked to take over went.
+    #[serde(default)]
+    adopted: Vec<AdoptedRequest>,
+    /// `apply` or `observe`.
+    mode: Option<String>,
+}
+
+impl Input for ReportRequest {
+    const LIMIT: usize = 16 * 1024 * 1024;
+}
+
+/// What was seen for a name.
+#[derive(Deserialize, ToSchema)]
+#[serde(expecting = "an object with `domain_id`")]
+#[schema(as = EdgeObservation)]
+struct ObservationRequest {
+    /// The domain.
+    #[schema(format = Uuid)]
+    domain_id: String,
+    /// SHA-256 of the leaf that is served; null when the name is not.
+    sha256: Option<String>,
+    /// Why it is not as desired.
+    error: Option<NoteRequest>,
+}
+
+/// Why something did not work.
+#[derive(Deserialize, ToSchema)]
+#[serde(expecting = "an object with `code` and `detail`")]
+#[schema(as = NoteRequest)]
+struct NoteRequest {
+    /// Stable, for programs.
+    code: String,
+    /// For people.
+    #[serde(default)]
+    detail: String,
+}
+
+/// A file at the edge that is none of ours.
+#[derive(Deserialize, ToSchema)]
+#[serde(expecting = "an object with `file` and `names`")]
+#[schema(as = StrangerReport)]
+struct StrangerRequest {
+    /// The file, as the proxy knows it.
+    file: String,
+    /// The names its certificate covers.
+    #[serde(default)]
+    names: Vec<String>,
+    /// SHA-256 of its leaf.
+    sha256: Option<String>,
+    /// Is it served for a name of ours?
+    #[serde(default)]
+    shadows: bool,
+}
+
+/// How taking over a file went.
+#[derive(Deserialize, ToSchema)]
+#[serde(expecting = "an object with `file` and `name`")]
+#[schema(as = AdoptedReport)]
+struct AdoptedRequest {
+    /// The file.
+    file: String,
+    /// The name.
+    name: String,
+    /// Why it was not taken over.
+    error: Option<NoteRequest>,
+}
+
+/// Takes a report: what was applied and seen.
+#[utoipa::path(
+    post, path = "/v1/edges/{edge}/report", operation_id = "reportEdge", tag = "edge feed",
+    params(("edge" = String, Path, description = "The edge's name")),
+    request_body = ReportRequest,
+    responses(
+        (status = 204, description = "Taken"),
+    ),
+)]
+pub(in crate::routes) async fn take(
+    edge: AtEdge,
+    State(state): State<AppState>,
+    Body(request): Body<ReportRequest>,
+) -> Result<StatusCode, Problem> {
+    let parsed = Parsed::of(request)?;
+    let known = edge.known(&state).await?;
+    if let Some(mode) = parsed.mode.filter(|mode| known.mode.as_ref() != Some(mode)) {
+        let agent = EdgeAgent { mode: Some(mode), ..EdgeAgent::default() };
+        state.store.describe_edge(known.id, &agent).await?;
+    }
+    if let Some(strangers) = parsed.strangers {
+        state.store.keep_strangers(known.id, &strangers).await?;
+    }
+    if !parsed.adopted.is_empty() {
+        end_adoptions(&state, &edge, &known, parsed.adopted).await?;
+    }
+    // Last: what is told above is told again if this fails.
+    state.store.observe(known.id, &parsed.report).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn end_adoptions(
+    state: &AppState,
+    edge: &AtEdge,
+    known: &EdgeIdentity,
+    adopted: Vec<(Adoption, Option<Note>)>,
+) -> Result<(), Problem> {
+    let actor = state.actor(&edge.caller);
+    for (one, error) in &adopted {
+        let (kind, detail) = match error {
+            None => ("edge-adopted", format!("edge `{}` took over {}", edge.name, one.file)),
+            Some(note) => (
+                "edge-adopt-failed",
+                format!("edge `{}` did not take over {}: {}", edge.name, one.file, note.detail),
+            ),
+        };
+        state.store.notice(&actor, kind, one.name.as_str(), &detail).await?;
+    }
+    let done: Vec<_> = adopted.into_iter().map(|(one, _)| one).collect();
+    Ok(state.store.adopted(known.id, &done).await?)
+}
+
+/// A report, taken apart and checked.
+struct Parsed {
+    report: EdgeReport,
+    strangers: Option<Vec<Stranger>>,
+    adopted: Vec<(Adoption, Option<Note>)>,
+    mode: Option<String>,
+}
+
+impl Parsed {
+    fn of(request: ReportRequest) -> Result<Self, Problem> {
+        let count = request.observations.len();
+        if count > OBSERVATIONS {
+            let detail = format!("{count} observations were sent; send {OBSERVATIONS} at a time.");
+            return Err(Problem::new(Kind::TooManyItems, detail));
+        }
+        let up_to = request.up_to.parse().map_err(|_| {
+            let given = field::shown(&request.up_to);
+            field::invalid("up_to", format!("`{given}` is no revision; they look like `1.42`."))
+        })?;
+        let observations = request.observations.into_iter().map(observation);
+        let observations = observations.collect::<Result<_, _>>()?;
+        let error = request.error.map(note).transpose()?;
+        let adopted = request.adopted.into_iter().map(adopted);
+        Ok(Self {
+            report: EdgeReport { up_to, observations, error },
+            strangers: request.strangers.map(strangers).transpose()?,
+            adopted: adopted.collect::<Result<_, _>>()?,
+            mode: request.mode.map(|mode| super::mode("mode", mode)).transpose()?,
+        })
+    }
+}
+
+fn observation(seen: ObservationRequest) -> Result<Observation, Problem> {
+    let domain: DomainId = seen.domain_id.parse().map_err(|_| {
+        let given = field::shown(&seen.domain_id);
+        field::invalid("observations.domain_id", format!("`{given}` is no id of a domain."))
+    })?;
+    let sha256 = fingerprint("observations.sha256", seen.sha256)?;
+    Ok(Observation { domain, sha256, error: seen.error.map(note).transpose()? })
+}
+
+fn fingerprint(name: &str, given: Option<String>) -> Result<Option<String>, Problem> {
+    let is_hex = |text: &String| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    match given {
+        Some(text) if !is_hex(&text) => {
+            let shown = field::shown(&text);
+            Err(field::invalid(name, format!("`{shown}` is no SHA-256 in hex.")))
+        }
+        given => Ok(given.map(|text| text.to_ascii_lowercase())),
+    }
+}
+
+fn note(given: NoteRequest) -> Result<Note, Problem> {
+    let code = field::text("error.code", given.code, field::NAME)?;
+    let calm = |c: char| if c.is_control() { ' ' } else { c };
+    Ok(Note { code: code.into(), detail: given.detail.chars().take(DETAIL).map(calm).collect() })
+}
+
+/// The same file twice: the later word counts.
+fn strangers(given: Vec<StrangerRequest>) -> Result<Vec<Stranger>, Problem> {
+    let mut kept = BTreeMap::new();
+    for one in given {
+        let file = field::text("strangers.file", one.file, FILE)?;
+        let names = one.names.into_iter().map(|name| name.to_ascii_lowercase()).collect();
+        let sha256 = fingerprint("strangers.sha256", one.sha256)?;
+        let stranger = Stranger { file: file.clone(), names, sha256, shadows: one.shadows };
+        kept.insert(file, stranger);
+    }
+    Ok(kept.into_values().collect())
+}
+
+fn adopted(given: AdoptedRequest) -> Result<(Adoption, Option<Note>), Problem> {
+    let file = field::text("adopted.file", given.file, FILE)?;
+    let name = Hostname::parse_host(&given.name)?;
+    Ok((Adoption { file, name }, given.error.map(note).transpose()?))
+}
