@@ -9,6 +9,7 @@ import sys
 import chart
 import container
 import dashboard
+import links
 import proxy
 import rules
 import units
@@ -27,6 +28,7 @@ def main():
         "systemd units": lambda found: units.check(found, options.holdfast),
         "HAProxy example": proxy.check,
         "container image": container.check,
+        "links between pages": links.check,
     }
     failed = False
     for part, check in parts.items():

@@ -5,8 +5,9 @@ import tomllib
 
 import jsonschema
 
-# Requests that still run after the drain get ten seconds from the server; a node may be slow.
-AFTER_DRAIN = 10
+import ending
+
+# A node may be slow.
 SLACK = 10
 
 SECRET_NAMES = re.compile(r"PASSWORD|TOKEN|SECRET|HMAC|MASTER_KEY|DATABASE__URL|COORDINATION__URL")
@@ -49,7 +50,12 @@ def check_foreign(found, place, document):
 def check(found, values, documents):
     """Everything in one rendering."""
     deployments = [d for d in documents if d["kind"] == "Deployment"]
-    config = tomllib.loads(next(d for d in documents if d["kind"] == "ConfigMap" and "holdfast.toml" in d["data"])["data"]["holdfast.toml"])
+    text = next(d for d in documents if d["kind"] == "ConfigMap" and "holdfast.toml" in d["data"])["data"]["holdfast.toml"]
+    try:
+        config = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found.require(False, f"{values}: the ConfigMap's holdfast.toml is not TOML: {error}")
+        return
     found.require(deployments, f"{values}: no Deployment")
     for deployment in deployments:
         place = f"{values}: {deployment['metadata']['name']}"
@@ -65,9 +71,9 @@ def check(found, values, documents):
 
 def grace(found, place, pod, config):
     stop, least = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"], config["server"]["drain_seconds"]
-    least += stop + AFTER_DRAIN + SLACK
+    least += stop + ending.after_drain() + SLACK
     given = pod["terminationGracePeriodSeconds"]
-    found.require(given >= least, f"{place}: killed {given} s after it was asked to end; preStop, drain and what runs on take {least} s")
+    found.require(given >= least, f"{place}: killed {given} s after it was asked to end; preStop, drain, the end and {SLACK} s to spare take {least} s")
 
 
 def probes(found, place, pod):

@@ -4,6 +4,7 @@ import re
 
 import yaml
 
+import links
 import metrics
 from findings import DEPLOY, ROOT
 
@@ -48,5 +49,4 @@ def wording(found, alert):
     page, _, anchor = notes.get("runbook_url", "").partition("#")
     repository = re.search(r'^repository = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.MULTILINE).group(1)
     found.require(page == f"{repository}/blob/main/docs/troubleshooting.md", f"{name}: its runbook is {page}")
-    anchors = {re.sub(r"[^\w\- ]", "", line.lstrip("# ").lower()).strip().replace(" ", "-") for line in RUNBOOK.read_text().splitlines() if line.startswith("#")}
-    found.require(anchor in anchors, f"{name}: docs/troubleshooting.md has no heading #{anchor}")
+    found.require(anchor in links.anchors(RUNBOOK), f"{name}: docs/troubleshooting.md has no heading #{anchor}")

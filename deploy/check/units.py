@@ -5,7 +5,8 @@ import re
 import tempfile
 from pathlib import Path
 
-from findings import DEPLOY, ROOT, run
+import ending
+from findings import DEPLOY, run
 
 UNITS = DEPLOY / "systemd"
 
@@ -41,11 +42,10 @@ def exposure(found, unit):
 
 
 def patience(found, unit, text):
-    """The drain of the default configuration, ten seconds for what still runs, and ten to spare."""
-    source = (ROOT / "crates/holdfast/src/config/server.rs").read_text()
-    drain = int(re.search(r"drain_seconds: (\d+),", source).group(1))
+    """The drain of the default configuration, what a replica takes after it, and ten seconds to spare."""
+    least = ending.default_drain() + ending.after_drain() + 10
     stop = int(re.search(r"^TimeoutStopSec=(\d+)s$", text, re.MULTILINE).group(1))
-    found.require(stop >= drain + 20, f"{unit.name}: TimeoutStopSec={stop}s is less than the drain of {drain} s and 20 s more")
+    found.require(stop >= least, f"{unit.name}: TimeoutStopSec={stop}s is less than drain, end and ten seconds to spare: {least} s")
 
 
 def credentials(found, unit, text):

@@ -52,12 +52,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
 {{/*
-The seconds before the signal in which endpoints forget the pod, and the seconds after which it is killed: those, the drain, ten for
-requests that still run, and as many again for what a busy node takes.
+The seconds before the signal in which endpoints forget the pod, and the seconds after which it is killed: those, the drain, twenty that a
+replica may take to end after it, and ten to spare.
 */}}
 {{- define "holdfast.preStopSeconds" -}}5{{- end -}}
 {{- define "holdfast.graceSeconds" -}}
-{{- add (include "holdfast.preStopSeconds" . | int) (int .Values.drainSeconds) 10 20 -}}
+{{- add (include "holdfast.preStopSeconds" . | int) (int .Values.drainSeconds) 20 10 -}}
 {{- end -}}
 
 {{- define "holdfast.replicaUrl" -}}
