@@ -47,8 +47,9 @@ impl Refusal {
                 Class::Hopeless(note)
             }
             (_, "badPublicKey") if self.at == Point::ACME_FINALIZE => Class::Hopeless(note),
+            // Before anything else a later try could mend: it says when.
+            _ if self.is_about_ordering() && after.is_some() => Class::Wait { after, note },
             (_, "accountDoesNotExist") => Class::AccountGone(note),
-            _ if self.at == Point::ACME_NEW_ORDER && after.is_some() => Class::Wait { after, note },
             // The order was read as valid a moment ago: a replica of the CA lags, and a new order would be a second certificate.
             (404 | 410, _) | (_, "unauthorized") if self.at == Point::ACME_CERTIFICATE => {
                 Class::Trouble(note)
@@ -74,6 +75,11 @@ impl Refusal {
             (_, kind) => code(kind),
         };
         Note::new(code, self.to_string())
+    }
+
+    /// Was an order asked for, or the nonce that it takes?
+    fn is_about_ordering(&self) -> bool {
+        matches!(self.at, Point::ACME_NEW_ORDER | Point::ACME_NONCE)
     }
 
     fn is_about_an_order(&self) -> bool {

@@ -144,6 +144,14 @@ impl Faults {
         wait
     }
 
+    /// What new orders are answered instead: a status, and how many seconds to wait.
+    pub(crate) fn order_refused(&self) -> Option<(u16, Option<u32>)> {
+        match self.strike(FaultKind::OrderRefused, |_| true)? {
+            Value::Answer { status, retry_after } => Some((status, retry_after)),
+            _ => None,
+        }
+    }
+
     fn strike(&self, kind: FaultKind, decides: impl FnOnce(&mut Active) -> bool) -> Option<Value> {
         let mut active = self.active();
         let fault = active.get_mut(&kind)?;
@@ -251,6 +259,8 @@ mod tests {
             ("processing", "-3", "whole milliseconds"),
             ("order-limit", "300", "ORDERS/SECONDS"),
             ("order-limit", "0/5", "ORDERS/SECONDS"),
+            ("order-refused", "200", "an HTTP status"),
+            ("order-refused", "503/0", "an HTTP status"),
             ("caa", "", "names separated by commas"),
             ("caa", "a b.test", "names separated by commas"),
             ("caa", "a..test", "names separated by commas"),
@@ -271,6 +281,7 @@ mod tests {
             ("bad-nonce", "0.5"),
             ("order-limit", "300/10800"),
             ("processing", "1500"),
+            ("order-refused", "503/30"),
             ("dns-wrong", "*.a.test,b.test"),
         ];
         for (kind, value) in values {

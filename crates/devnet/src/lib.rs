@@ -73,6 +73,7 @@
 //! | `unavailable` | seconds | every ACME request is answered 503 with this Retry-After |
 //! | `slow-request` | ms | every ACME request takes this much longer |
 //! | `order-limit` | `ORDERS/SECONDS` | new orders of an account past the limit (a bucket that refills evenly) are answered 429 rateLimited with Retry-After; those with `replaces` are exempt |
+//! | `order-refused` | `STATUS` or `STATUS/SECONDS` | new orders are answered with this status and, if given, this Retry-After |
 //! | `slow-validation` | ms | a challenge is looked at only after this time, with Retry-After meanwhile |
 //! | `processing` | ms | a finalized order stays `processing` for this time, with Retry-After |
 //! | `reject-identifier` | names | orders are refused with rejectedIdentifier |

@@ -54,6 +54,7 @@ pub(crate) async fn create(
         ca.check_replaces(replaces, &request.account, &names)?;
     }
     check_limit(&ca, &request.account, asked.replaces.is_some())?;
+    check_refused(&ca)?;
     let (id, is_new) = place(&ca, &request.account, &names, &profile, asked.replaces)?;
     let shown = ca.orders.read(&id, |order| order.response(&ca));
     let mut response = shown.ok_or_else(|| Problem::not_found("order"))?;
@@ -123,6 +124,17 @@ fn check_limit(ca: &Ca, account: &str, is_renewal: bool) -> Result<(), Problem> 
     let seconds = clock::ceil_seconds(wait);
     let detail = format!("too many new orders for this account: retry after {seconds} s");
     Err(Problem::new(Kind::RateLimited, detail).with_retry_after(seconds))
+}
+
+fn check_refused(ca: &Ca) -> Result<(), Problem> {
+    let Some((status, retry_after)) = ca.faults.order_refused() else { return Ok(()) };
+    let kind = if status < 500 { Kind::Malformed } else { Kind::ServerInternal };
+    let problem = Problem::new(kind, "no orders now (a fault is switched on)")
+        .with_status(StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR));
+    Err(match retry_after {
+        Some(seconds) => problem.with_retry_after(seconds.into()),
+        None => problem,
+    })
 }
 
 /// Finds the order that is already there, or makes it.

@@ -12,6 +12,7 @@ pub(crate) enum Argument {
     Milliseconds,
     Seconds,
     Limit,
+    Answer,
     Names,
 }
 
@@ -23,6 +24,9 @@ impl Argument {
             Argument::Milliseconds => "whole milliseconds (1500)",
             Argument::Seconds => "whole seconds from 1 (30)",
             Argument::Limit => "ORDERS/SECONDS, both from 1 (300/10800)",
+            Argument::Answer => {
+                "an HTTP status from 400 to 599, or STATUS/SECONDS with a Retry-After (503/30)"
+            }
             Argument::Names => "names separated by commas: shop.test, *.shop.test, or * for all",
         }
     }
@@ -69,6 +73,7 @@ kinds! {
     Unavailable = "unavailable", Seconds, "Every ACME request is answered 503 with this Retry-After.";
     SlowRequest = "slow-request", Milliseconds, "Every ACME request takes this much longer.";
     OrderLimit = "order-limit", Limit, "New orders of an account past the limit are answered 429 with Retry-After.";
+    OrderRefused = "order-refused", Answer, "New orders are answered with this status and, if given, this Retry-After.";
     SlowValidation = "slow-validation", Milliseconds, "A challenge is looked at only after this time.";
     Processing = "processing", Milliseconds, "A finalized order stays `processing` for this time.";
     RejectIdentifier = "reject-identifier", Names, "Orders for these names are refused with rejectedIdentifier.";

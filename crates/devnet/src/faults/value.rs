@@ -13,6 +13,7 @@ pub(crate) enum Value {
     Milliseconds(u64),
     Seconds(u64),
     Limit { orders: u32, seconds: u32 },
+    Answer { status: u16, retry_after: Option<u32> },
     Names(Vec<Pattern>),
 }
 
@@ -24,6 +25,7 @@ impl Value {
             Argument::Milliseconds => text.parse().ok().map(Value::Milliseconds),
             Argument::Seconds => positive(text).map(|s| Value::Seconds(s.into())),
             Argument::Limit => limit(text),
+            Argument::Answer => answer(text),
             Argument::Names => names(text).map(Value::Names),
         };
         parsed.ok_or_else(|| FaultError::BadValue { kind, value: text.to_owned() })
@@ -48,6 +50,8 @@ impl fmt::Display for Value {
             Value::Rate(rate) => write!(f, "{rate}"),
             Value::Milliseconds(number) | Value::Seconds(number) => write!(f, "{number}"),
             Value::Limit { orders, seconds } => write!(f, "{orders}/{seconds}"),
+            Value::Answer { status, retry_after: None } => write!(f, "{status}"),
+            Value::Answer { status, retry_after: Some(seconds) } => write!(f, "{status}/{seconds}"),
             Value::Names(patterns) => {
                 let names: Vec<String> = patterns.iter().map(ToString::to_string).collect();
                 f.write_str(&names.join(","))
@@ -120,6 +124,15 @@ fn positive(text: &str) -> Option<u32> {
 fn limit(text: &str) -> Option<Value> {
     let (orders, seconds) = text.split_once('/')?;
     Some(Value::Limit { orders: positive(orders.trim())?, seconds: positive(seconds.trim())? })
+}
+
+fn answer(text: &str) -> Option<Value> {
+    let (status, retry_after) = match text.split_once('/') {
+        Some((status, seconds)) => (status, Some(positive(seconds.trim())?)),
+        None => (text, None),
+    };
+    let status = status.trim().parse().ok().filter(|status| (400..600).contains(status))?;
+    Some(Value::Answer { status, retry_after })
 }
 
 fn names(text: &str) -> Option<Vec<Pattern>> {

@@ -1,17 +1,15 @@
 //! `AcmeOrdering`: makes an order at the CA. Comes here only with an order row made out by `admit`, which is
 //! the account's pause, budget and limit.
 
-use std::time::Duration;
-
 use holdfast_acme::Class;
-use holdfast_model::Outcome;
+use holdfast_model::{DomainId, Note, Outcome};
 use holdfast_store::{Claimed, Error, Products};
 
 use super::{Step, challenge};
-use crate::{account::pause, dispatch::Shared};
-
-/// How long to leave a CA alone that asked for it without saying how long.
-const UNSAID: Duration = Duration::from_secs(60);
+use crate::{
+    account::{UNSAID, pause},
+    dispatch::Shared,
+};
 
 pub(super) async fn place(shared: &Shared, claimed: &Claimed) -> Result<Step, Error> {
     // Not made out just now: taken over from a worker that died, perhaps at another CA.
@@ -21,13 +19,13 @@ pub(super) async fn place(shared: &Shared, claimed: &Claimed) -> Result<Step, Er
     let replaces = replaced(shared, claimed).await?;
     match shared.ca.new_order(&claimed.domain.name, replaces.as_deref()).await {
         Ok(order) => {
-            shared.way.is_open();
+            shared.way.ordered(claimed.domain.id);
             Ok(Step {
                 outcome: Outcome::OrderCreated,
                 products: Products { order_url: Some(order.url), ..Products::default() },
             })
         }
-        Err(error) => Ok(refused(shared, &error).await.into()),
+        Err(error) => Ok(refused(shared, claimed.domain.id, &error).await.into()),
     }
 }
 
@@ -40,14 +38,13 @@ async fn replaced(shared: &Shared, claimed: &Claimed) -> Result<Option<String>, 
     Ok(bundle.map(|bundle| bundle.chain_pem))
 }
 
-async fn refused(shared: &Shared, error: &holdfast_acme::Error) -> Outcome {
+async fn refused(shared: &Shared, domain: DomainId, error: &holdfast_acme::Error) -> Outcome {
     match error.class() {
         Class::Wait { after, note } => {
             pause(shared, after.unwrap_or(UNSAID), &note).await;
             Outcome::CaWaits
         }
-        // Nobody answered: that is no fault of this domain's, and the next one would fare no better.
-        Class::Trouble(note) if note.code == "ca-unreachable" => {
+        Class::Trouble(note) if is_the_cas(&note) && !shared.way.is_its_own(domain) => {
             shared.way.failed(shared, &note).await;
             Outcome::CaWaits
         }
@@ -56,4 +53,9 @@ async fn refused(shared: &Shared, error: &holdfast_acme::Error) -> Outcome {
         }
         Class::Hopeless(note) => Outcome::Hopeless { note },
     }
+}
+
+/// Nobody answered, or somebody who could not: that is no fault of this domain's, and the next one would fare no better.
+fn is_the_cas(note: &Note) -> bool {
+    matches!(note.code.as_ref(), "ca-unreachable" | "acme-server")
 }

@@ -1,7 +1,10 @@
 //! Each fault of the CA and the zone, switched on: the domain reaches Active, or the failure the table names with
 //! its cause.
 
+use std::time::Duration;
+
 use holdfast_model::State;
+use holdfast_testkit::eventually;
 
 use crate::kit::{Backend, Setup, World, patient, quick};
 
@@ -25,6 +28,57 @@ async fn ends_in(kind: &str, value: &str, state: State, cause: &str) {
     let error = domain.last_error.unwrap();
     assert_eq!(error.code, cause, "{error}");
     world.history(id).await;
+}
+
+/// A CA that refuses an order in this way, once, is left alone: it costs the domain nothing, and no ladder is climbed.
+async fn costs_nothing(answer: &str) {
+    let world = World::start(Setup { policy: patient(), ..Setup::default() }).await;
+    world.devnet.faults().set("order-refused", answer, Some(1)).unwrap();
+    let id = world.add("shop.test").await;
+    world.reaches(id, State::Active).await;
+    assert!(!world.history(id).await.contains(&State::AcmeOrderFailed), "{answer}");
+}
+
+/// The account is paused, for every replica, for so long.
+async fn pauses(answer: &str, at_least: Duration) {
+    let world = World::start(Setup { policy: patient(), ..Setup::default() }).await;
+    world.devnet.faults().set("order-refused", answer, None).unwrap();
+    let id = world.add("shop.test").await;
+    let (directory, limits) = (world.devnet.directory_url(), Setup::default().limits);
+    let until = eventually(Duration::from_secs(60), "a pause", async || {
+        let account = world.store.account(&directory, limits).await.unwrap().ok_or("no account")?;
+        account.paused_until.filter(|_| world.struck("order-refused") > 0).ok_or("no pause")
+    })
+    .await;
+    let now = world.store.ping().await.unwrap();
+    assert!(until.since(now) + Duration::from_secs(30) > at_least, "{until} is too soon");
+    let waiting = world.reaches_when(id, "the queue", |domain| !domain.order_open).await;
+    assert_eq!((waiting.state, waiting.failures), (State::AcmeOrdering, 0));
+    assert_eq!(waiting.last_error, None);
+    assert_eq!(world.struck("order-refused"), 1, "it was asked again during the pause");
+}
+
+#[tokio::test]
+async fn a_503_pauses_even_without_a_word() {
+    pauses("503", Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
+async fn a_429_pauses_even_without_a_word() {
+    pauses("429", Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
+async fn a_retry_after_pauses_whatever_it_came_with() {
+    pauses("400/3600", Duration::from_secs(3600)).await;
+    pauses("500/3600", Duration::from_secs(3600)).await;
+}
+
+#[tokio::test]
+async fn a_ca_that_fails_costs_the_domain_nothing() {
+    for answer in ["500", "502", "504"] {
+        costs_nothing(answer).await;
+    }
 }
 
 #[tokio::test]

@@ -197,6 +197,12 @@ impl World {
         serde_json::from_slice(reply.body()).unwrap()
     }
 
+    /// How often a fault that is switched on struck.
+    pub(crate) fn struck(&self, kind: &str) -> u64 {
+        let faults = self.devnet.faults().list();
+        faults.iter().find(|fault| fault.kind == kind).map_or(0, |fault| fault.struck)
+    }
+
     /// How often the CA finalized an order of each name.
     pub(crate) async fn finalized(&self) -> HashMap<String, u64> {
         let mut times = HashMap::new();
