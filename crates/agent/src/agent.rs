@@ -9,16 +9,23 @@
 //!    +------- Reporter <------- Outbox (bounded: a control plane that is away slows the follower down)
 //! ```
 //!
+//! At its start, and whenever the control plane or the proxy lost its place, the follower compares what the target holds with
+//! a whole listing, and does only what differs. A tender beside it fills a proxy that was restarted.
+//!
 //! The reported revision passes a name only when it was seen as desired, or was refused often enough; so an
 //! agent that dies resumes from the edge's row and forgets nothing. Applying twice is harmless. The loop knows no
 //! proxy and no transport.
 
 mod follow;
 mod outbox;
+mod progress;
 mod report;
 mod retry;
+mod tend;
 mod trouble;
+mod unlisted;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +50,12 @@ pub struct AgentConfig {
     pub heartbeat: Duration,
     /// The longest time the control plane may take for an answer, beyond waiting on purpose.
     pub answer_limit: Duration,
+    /// The longest time a whole listing may take.
+    pub listing_limit: Duration,
+    /// Where the newest revision ever heard of is kept, so that nothing goes back across a restart.
+    pub revision_file: Option<PathBuf>,
+    /// The file by which an operator confirms that names go although most of what is served is not listed any more.
+    pub confirm_file: Option<PathBuf>,
 }
 
 impl Default for AgentConfig {
@@ -53,6 +66,9 @@ impl Default for AgentConfig {
             observations: 500,
             heartbeat: Duration::from_secs(10),
             answer_limit: Duration::from_secs(20),
+            listing_limit: Duration::from_secs(120),
+            revision_file: None,
+            confirm_file: None,
         }
     }
 }
@@ -105,6 +121,7 @@ async fn session(feed: Arc<dyn Feed>, target: Arc<dyn Target>, config: AgentConf
     tokio::select! {
         reason = follower.run() => reason,
         reason = report::run(feed.as_ref(), &config, &outbox) => reason,
+        reason = tend::run(target.as_ref(), &outbox) => reason,
     }
 }
 

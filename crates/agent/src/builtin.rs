@@ -85,7 +85,8 @@ impl BuiltinEdge {
         store: SharedStore,
         stop: CancellationToken,
     ) -> Result<Self> {
-        Self::start_with(config, Arc::new(StoreSource::new(store)), stop).await
+        let source = Arc::new(StoreSource::new(store, &config.group));
+        Self::start_with(config, source, stop).await
     }
 
     /// Listens, and serves from any source, until `stop`.
@@ -205,9 +206,9 @@ impl Target for BuiltinEdge {
         results.into_iter().collect()
     }
 
-    async fn withdraw(&self, name: &Hostname) -> Result<()> {
-        self.shelf.withdraw(name);
-        Ok(())
+    async fn withdraw(&self, names: &[Hostname]) -> Result<Vec<Result<(), Note>>> {
+        names.iter().for_each(|name| self.shelf.withdraw(name));
+        Ok(names.iter().map(|_| Ok(())).collect())
     }
 
     async fn probe(&self, name: &Hostname) -> Result<Option<String>> {

@@ -4,8 +4,9 @@ use std::error::Error as StdError;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use holdfast_gateway::{client, listener};
+use holdfast_gateway::{client, files, listener};
 use holdfast_model::Note;
+use holdfast_store::Revision;
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -67,6 +68,128 @@ pub enum Error {
         #[from]
         source: client::Error,
     },
+    /// The control plane answered something that cannot be true; nothing of it is believed.
+    #[error("the control plane's answer is not believed: {0}")]
+    Nonsense(String),
+    /// The control plane is behind what it said before, within one epoch.
+    #[error(
+        "the control plane went back from revision {seen} to {said}; if its database was restored from a backup, run `holdfast restored` there"
+    )]
+    WentBack {
+        /// What it said before.
+        seen: Revision,
+        /// What it says now.
+        said: Revision,
+    },
+    /// A listing without most of what is served.
+    #[error(
+        "the control plane lists {listed} names, and {gone} of the {held} served here are not among them; they stay. If they are to go, create {confirm}"
+    )]
+    ListingShrank {
+        /// How many names are listed.
+        listed: usize,
+        /// How many are served here.
+        held: usize,
+        /// How many of those are not listed.
+        gone: usize,
+        /// The file by which an operator confirms.
+        confirm: String,
+    },
+    /// The proxy does not answer.
+    #[error("HAProxy does not answer at {address}")]
+    Proxy {
+        /// Where it was asked.
+        address: String,
+        /// What the network said.
+        source: std::io::Error,
+    },
+    /// The proxy answered, and not as it should.
+    #[error("HAProxy refused `{command}`: {said}")]
+    ProxyRefused {
+        /// The command, without what it carried.
+        command: String,
+        /// Its words.
+        said: String,
+    },
+    /// Somebody else is changing a certificate in the proxy.
+    #[error(
+        "somebody else's transaction for {file} is open in HAProxy; it must be committed or aborted (`abort ssl cert {file}`)"
+    )]
+    TransactionLocked {
+        /// The certificate it is about.
+        file: String,
+    },
+    /// The certificate does not fit what the proxy can take in one command.
+    #[error(
+        "the certificate and its chain take {bytes} bytes, and HAProxy takes at most {limit} in one command; raise tune.bufsize in HAProxy and haproxy.bufsize here"
+    )]
+    PayloadTooLarge {
+        /// How large it is.
+        bytes: usize,
+        /// How large it may be.
+        limit: usize,
+    },
+    /// The proxy does not know the list that is ours.
+    #[error(
+        "HAProxy has not loaded {crt_list}; put `crt-list {crt_list}` on a bind line of its configuration"
+    )]
+    CrtListUnknown {
+        /// The list.
+        crt_list: String,
+    },
+    /// A certificate that is none of ours is served for the name.
+    #[error(
+        "{file}, which is not ours, is served for {name}; remove it, or take it over with `holdfast edge adopt`"
+    )]
+    Shadowed {
+        /// The name.
+        name: String,
+        /// The file.
+        file: String,
+    },
+    /// Taking a file over would stop serving a name.
+    #[error("{file} cannot be taken over: {why}")]
+    NotAdoptable {
+        /// The file.
+        file: String,
+        /// Why not.
+        why: String,
+    },
+    /// Nothing is deployed for the name any more.
+    #[error("nothing is deployed for this name any more")]
+    Gone,
+    /// A file of ours could not be written.
+    #[error("the edge's files cannot be written")]
+    Disk {
+        /// What the file system said.
+        #[from]
+        source: files::Error,
+    },
+    /// A file or directory of ours could not be read or removed.
+    #[error("{path} cannot be read or removed")]
+    File {
+        /// Which.
+        path: String,
+        /// What the file system said.
+        source: std::io::Error,
+    },
+    /// The reload command did not succeed.
+    #[error("the reload command `{command}` failed: {why}")]
+    Reload {
+        /// The command.
+        command: String,
+        /// How it ended and what it said.
+        why: String,
+    },
+    /// The agent changes nothing here.
+    #[error("this agent only observes; it changes nothing")]
+    ObserveOnly,
+    /// The process is ending.
+    #[error("the process is ending")]
+    Stopped,
+    /// What the agent was told cannot be used.
+    #[error("{0}")]
+    Unconfigurable(String),
     /// TLS itself cannot be set up.
     #[error("TLS cannot be set up")]
     Tls {
@@ -99,6 +222,22 @@ impl Error {
             Self::Unseen { .. } => "edge-handshake-failed",
             Self::Listen { .. } => "edge-cannot-listen",
             Self::BadUpstream(_) | Self::Client { .. } => "edge-upstream",
+            Self::Nonsense(_) => "edge-control-plane-nonsense",
+            Self::WentBack { .. } => "edge-revision-went-back",
+            Self::ListingShrank { .. } => "listing-shrank",
+            Self::Proxy { .. } => "edge-proxy-unreachable",
+            Self::ProxyRefused { .. } => "edge-proxy-refused",
+            Self::TransactionLocked { .. } => "edge-transaction-locked",
+            Self::PayloadTooLarge { .. } => "payload-too-large",
+            Self::CrtListUnknown { .. } => "edge-crt-list-unknown",
+            Self::Shadowed { .. } => "edge-shadowed",
+            Self::NotAdoptable { .. } => "edge-not-adoptable",
+            Self::Gone => "edge-certificate-gone",
+            Self::Disk { .. } | Self::File { .. } => "edge-disk",
+            Self::Reload { .. } => "edge-reload-failed",
+            Self::ObserveOnly => "edge-observes-only",
+            Self::Stopped => "edge-stopped",
+            Self::Unconfigurable(_) => "edge-configuration",
             Self::Tls { .. } => "edge-tls",
         }
     }

@@ -3,16 +3,63 @@
 //! Nothing here may assume that the control plane is in the same process: every call can be slow, can fail,
 //! and can be given up on. Waiting is a long poll, so that the control plane never dials in.
 
+mod http;
 mod store;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use holdfast_store::{Bundle, Change, Changes, EdgeReport, Revision};
+use holdfast_model::Note;
+use holdfast_store::{Adoption, Bundle, Change, Changes, EdgeReport, Revision, Stranger};
 
 use crate::Result;
 
+pub use self::http::{HttpFeed, HttpFeedConfig};
 pub use self::store::StoreFeed;
+
+/// What an edge is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct News {
+    /// What changed.
+    pub changes: Changes,
+    /// Files a person wants taken over; told again until the edge has said how it went.
+    pub adoptions: Vec<Adoption>,
+}
+
+impl From<Changes> for News {
+    fn from(changes: Changes) -> Self {
+        Self { changes, adoptions: Vec::new() }
+    }
+}
+
+/// Everything that is to be served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    /// In no particular order; no tombstones.
+    pub items: Vec<Change>,
+    /// As of; what came later is to be had as changes.
+    pub revision: Revision,
+}
+
+/// How taking a file over went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Adopted {
+    /// Which file, for which name.
+    pub adoption: Adoption,
+    /// Why not.
+    pub error: Option<Note>,
+}
+
+/// What an edge tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// What was applied and seen.
+    pub seen: EdgeReport,
+    /// All files that are none of ours, when that changed.
+    pub strangers: Option<Vec<Stranger>>,
+    /// How taking over went.
+    pub adopted: Vec<Adopted>,
+}
 
 /// Where the certificate of a change is had.
 #[async_trait]
@@ -29,9 +76,12 @@ pub trait Feed: Bundles {
 
     /// What came after `after`, at most `limit`; when nothing has, waits for it, at most `wait`. Fails with
     /// [`RevisionGone`](crate::Error::RevisionGone) when that is not kept any more. Dropping the call half-way is harmless.
-    async fn changes(&self, after: Revision, limit: u32, wait: Duration) -> Result<Changes>;
+    async fn changes(&self, after: Revision, limit: u32, wait: Duration) -> Result<News>;
+
+    /// Everything that is to be served; whole, or an error.
+    async fn desired(&self) -> Result<Listing>;
 
     /// Hands a report over; without observations it is the sign of life. Fails with
     /// [`Unregistered`](crate::Error::Unregistered) when the edge is not known any more.
-    async fn report(&self, report: &EdgeReport) -> Result<()>;
+    async fn report(&self, report: &Report) -> Result<()>;
 }

@@ -6,16 +6,25 @@
 
 mod agent;
 mod builtin;
+mod checked;
 mod error;
 mod feed;
+mod files;
 mod fingerprint;
+mod haproxy;
+mod observe;
 mod probe;
 mod target;
 
 pub use agent::{AgentConfig, run_agent};
 pub use builtin::{BuiltinEdge, EdgeConfig, EdgeLimits, Source, StoreSource, Tallied};
 pub use error::{Error, Result};
-pub use feed::{Bundles, Feed, StoreFeed};
+pub use feed::{
+    Adopted, Bundles, Feed, HttpFeed, HttpFeedConfig, Listing, News, Report, StoreFeed,
+};
+pub use files::{FilesConfig, FilesTarget, Layout};
 pub use fingerprint::fingerprint;
+pub use haproxy::{HaproxyConfig, HaproxyTarget, RuntimeAddress};
+pub use observe::Observing;
 pub use probe::Prober;
-pub use target::Target;
+pub use target::{Inventory, Target};

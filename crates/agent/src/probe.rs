@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_model::Hostname;
-use rustls::client::Resumption;
+use rustls::client::{Resumption, verify_server_name};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{
     AlertDescription, ClientConfig, DigitallySignedStruct, Error as TlsError, SignatureScheme,
 };
@@ -52,6 +53,23 @@ impl Prober {
     /// # Errors
     /// When nobody listens, or the handshake fails for another reason.
     pub async fn look(&self, address: SocketAddr, name: &Hostname) -> Result<Option<String>> {
+        Ok(self.leaf(address, name).await?.map(|leaf| fingerprint(&leaf)))
+    }
+
+    /// The same, where a proxy shows names that it does not know some certificate of other names.
+    ///
+    /// # Errors
+    /// When nobody listens, or the handshake fails for another reason.
+    pub async fn look_for(&self, address: SocketAddr, name: &Hostname) -> Result<Option<String>> {
+        let leaf = self.leaf(address, name).await?;
+        Ok(leaf.filter(|leaf| covers(leaf, name)).map(|leaf| fingerprint(&leaf)))
+    }
+
+    async fn leaf(
+        &self,
+        address: SocketAddr,
+        name: &Hostname,
+    ) -> Result<Option<CertificateDer<'static>>> {
         let unseen = |source| Error::Unseen { address, source };
         let late = || unseen(io::Error::new(io::ErrorKind::TimedOut, "it took too long"));
         let looked = tokio::time::timeout(self.limit, self.handshake(address, name)).await;
@@ -61,18 +79,28 @@ impl Prober {
         }
     }
 
-    async fn handshake(&self, address: SocketAddr, name: &Hostname) -> io::Result<Option<String>> {
+    async fn handshake(
+        &self,
+        address: SocketAddr,
+        name: &Hostname,
+    ) -> io::Result<Option<CertificateDer<'static>>> {
         let server_name = ServerName::try_from(name.as_str().to_owned())
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let tcp = TcpStream::connect(address).await?;
         let mut stream = self.connector.connect(server_name, tcp).await?;
         let (_, session) = stream.get_ref();
         let leaf = session.peer_certificates().and_then(<[_]>::first);
-        let seen = leaf.map(|leaf| fingerprint(leaf));
+        let seen = leaf.map(|leaf| leaf.clone().into_owned());
         // A polite end; what was seen was seen.
         stream.shutdown().await.ok();
         Ok(seen)
     }
+}
+
+fn covers(leaf: &CertificateDer<'_>, name: &Hostname) -> bool {
+    let parsed = ParsedCertificate::try_from(leaf);
+    let server_name = ServerName::try_from(name.as_str());
+    matches!((parsed, server_name), (Ok(parsed), Ok(name)) if verify_server_name(&parsed, &name).is_ok())
 }
 
 fn name_is_unknown(error: &io::Error) -> bool {

@@ -1,14 +1,28 @@
 //! What certificates are put on, and looked at.
 
+use std::collections::HashMap;
+use std::time::Duration;
+
 use async_trait::async_trait;
 use holdfast_model::{Hostname, Note};
-use holdfast_store::Change;
+use holdfast_store::{Adoption, Change, Stranger};
 
-use crate::{Bundles, Result};
+use crate::{Bundles, Error, Result};
+
+/// What a target holds by itself, across restarts of the agent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Inventory {
+    /// Our names, each with the fingerprint that is on disk and loaded; none where something of it is there and
+    /// not to be trusted.
+    pub held: HashMap<Hostname, Option<String>>,
+    /// What is loaded and none of ours.
+    pub strangers: Vec<Stranger>,
+}
 
 /// A proxy, or whatever else serves TLS.
 ///
-/// The agent never has two calls for the same name under way at once.
+/// The agent never has two calls for the same name under way at once, but for [`probe`](Self::probe) and
+/// [`tend`](Self::tend).
 #[async_trait]
 pub trait Target: Send + Sync {
     /// Puts the certificates of these changes in place, fetching each from `bundles`; none of them is a
@@ -20,14 +34,43 @@ pub trait Target: Send + Sync {
         bundles: &dyn Bundles,
     ) -> Result<Vec<Result<(), Note>>>;
 
-    /// Stops serving a name; a name that is not served is no error.
-    async fn withdraw(&self, name: &Hostname) -> Result<()>;
+    /// Stops serving these names; a name that is not served is no error. A result per name, in the same order.
+    async fn withdraw(&self, names: &[Hostname]) -> Result<Vec<Result<(), Note>>>;
 
     /// Makes a handshake with this server name: the SHA-256 of the leaf that was shown, lower-case hex; none when the name
     /// is not served.
     async fn probe(&self, name: &Hostname) -> Result<Option<String>>;
 
-    /// From here on every name that is to be served is applied anew.
+    /// What is held, after its parts were compared and repaired. None: it keeps nothing, and loads on demand.
+    async fn inventory(&self) -> Result<Option<Inventory>> {
+        Ok(None)
+    }
+
+    /// What is loaded and none of ours, found without changing anything.
+    async fn survey(&self) -> Result<Vec<Stranger>> {
+        Ok(Vec::new())
+    }
+
+    /// Takes files over that are none of ours, each for a name. A result per adoption, in the same order.
+    async fn adopt(&self, adoptions: &[Adoption]) -> Result<Vec<Result<(), Note>>> {
+        let refused = |adoption: &Adoption| {
+            let why = "this edge has no files of others".to_owned();
+            Err(Error::NotAdoptable { file: adoption.file.clone(), why }.note())
+        };
+        Ok(adoptions.iter().map(refused).collect())
+    }
+
+    /// How often it wants to be tended, if at all.
+    fn tended_every(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Looks whether what was put in place is still there, and mends it; was anything mended?
+    async fn tend(&self) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// From here on every name that is to be served is applied anew; for targets that keep nothing.
     async fn listing_began(&self) -> Result<()> {
         Ok(())
     }

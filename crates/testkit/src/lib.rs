@@ -9,6 +9,8 @@
 mod challtestsrv;
 mod eventually;
 mod faketime;
+mod haproxy;
+mod nginx;
 mod pebble;
 mod pki;
 mod port;
@@ -22,6 +24,8 @@ mod spawner;
 pub use self::challtestsrv::ChallTestSrv;
 pub use self::eventually::eventually;
 pub use self::faketime::Faketime;
+pub use self::haproxy::Haproxy;
+pub use self::nginx::Nginx;
 pub use self::pebble::{Pebble, PebbleConfig};
 pub use self::pki::Pki;
 pub use self::port::free_port;

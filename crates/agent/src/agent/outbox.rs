@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use holdfast_model::{DomainId, Note};
-use holdfast_store::{EdgeReport, Observation, Revision};
+use holdfast_store::{EdgeReport, Observation, Revision, Stranger};
 use tokio::sync::Notify;
+
+use crate::{Adopted, Report};
 
 /// So many unreported observations make the follower wait.
 const LIMIT: usize = 4_096;
@@ -14,13 +16,27 @@ pub(super) struct Outbox {
     state: Mutex<State>,
     filled: Notify,
     emptied: Notify,
+    mended: Notify,
 }
 
 struct State {
     observations: BTreeMap<DomainId, Observation>,
     settled: Revision,
     reported: Revision,
-    complaint: Option<Note>,
+    complaints: BTreeMap<Topic, Note>,
+    strangers: Option<Vec<Stranger>>,
+    adopted: Vec<Adopted>,
+}
+
+/// What a complaint about the edge as a whole is about; the first of those there are is reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Topic {
+    /// The proxy.
+    Target,
+    /// Following the control plane.
+    Follow,
+    /// What the control plane lists.
+    Listing,
 }
 
 impl Outbox {
@@ -29,9 +45,12 @@ impl Outbox {
             observations: BTreeMap::new(),
             settled: revision,
             reported: revision,
-            complaint: None,
+            complaints: BTreeMap::new(),
+            strangers: None,
+            adopted: Vec::new(),
         };
-        Self { state: Mutex::new(state), filled: Notify::new(), emptied: Notify::new() }
+        let state = Mutex::new(state);
+        Self { state, filled: Notify::new(), emptied: Notify::new(), mended: Notify::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -57,13 +76,39 @@ impl Outbox {
     }
 
     /// Says what is wrong with the edge as a whole, or that nothing is.
-    pub(super) fn complain(&self, complaint: Option<Note>) {
+    pub(super) fn complain(&self, topic: Topic, complaint: Option<Note>) {
         let mut state = self.lock();
-        if state.complaint != complaint {
-            state.complaint = complaint;
-            drop(state);
-            self.filled.notify_one();
+        if state.complaints.get(&topic) == complaint.as_ref() {
+            return;
         }
+        match complaint {
+            Some(note) => state.complaints.insert(topic, note),
+            None => state.complaints.remove(&topic),
+        };
+        drop(state);
+        self.filled.notify_one();
+    }
+
+    /// These are all the files that are none of ours.
+    pub(super) fn strangers(&self, strangers: Vec<Stranger>) {
+        self.lock().strangers = Some(strangers);
+        self.filled.notify_one();
+    }
+
+    /// How taking over went.
+    pub(super) fn adopted(&self, adopted: Vec<Adopted>) {
+        self.lock().adopted.extend(adopted);
+        self.filled.notify_one();
+    }
+
+    /// The target mended something by itself: what is served is to be looked at anew.
+    pub(super) fn mended(&self) {
+        self.mended.notify_one();
+    }
+
+    /// Waits until the target mended something.
+    pub(super) async fn was_mended(&self) {
+        self.mended.notified().await;
     }
 
     /// Waits until there is something to report at once.
@@ -79,15 +124,16 @@ impl Outbox {
     }
 
     /// The next report. The revision goes out with the last of what it covers.
-    pub(super) fn draft(&self, limit: usize) -> EdgeReport {
+    pub(super) fn draft(&self, limit: usize) -> Report {
         let state = self.lock();
         let observations: Vec<_> = state.observations.values().take(limit).cloned().collect();
         let all = observations.len() == state.observations.len();
-        EdgeReport {
+        let seen = EdgeReport {
             up_to: if all { state.settled } else { state.reported },
             observations,
-            error: state.complaint.clone(),
-        }
+            error: state.complaints.values().next().cloned(),
+        };
+        Report { seen, strangers: state.strangers.clone(), adopted: state.adopted.clone() }
     }
 
     /// The revision as last reported.
@@ -96,14 +142,18 @@ impl Outbox {
     }
 
     /// The report is done with; is there more? What was seen anew meanwhile stays.
-    pub(super) fn done_with(&self, report: &EdgeReport) -> bool {
+    pub(super) fn done_with(&self, report: &Report) -> bool {
         let mut state = self.lock();
-        for observation in &report.observations {
+        for observation in &report.seen.observations {
             if state.observations.get(&observation.domain) == Some(observation) {
                 state.observations.remove(&observation.domain);
             }
         }
-        state.reported = report.up_to;
+        state.reported = report.seen.up_to;
+        if state.strangers == report.strangers {
+            state.strangers = None;
+        }
+        state.adopted.retain(|one| !report.adopted.contains(one));
         let more = !state.observations.is_empty();
         drop(state);
         self.emptied.notify_one();
@@ -128,13 +178,13 @@ mod tests {
         }
         outbox.settled(at(7));
         let first = outbox.draft(2);
-        assert_eq!((first.observations.len(), first.up_to), (2, at(1)));
+        assert_eq!((first.seen.observations.len(), first.seen.up_to), (2, at(1)));
         assert!(outbox.done_with(&first));
         let last = outbox.draft(2);
-        assert_eq!((last.observations.len(), last.up_to), (1, at(7)));
+        assert_eq!((last.seen.observations.len(), last.seen.up_to), (1, at(7)));
         assert!(!outbox.done_with(&last));
         outbox.settled(at(3));
-        assert_eq!(outbox.draft(2).up_to, at(7));
+        assert_eq!(outbox.draft(2).seen.up_to, at(7));
     }
 
     #[test]
@@ -145,6 +195,6 @@ mod tests {
         let report = outbox.draft(10);
         outbox.saw(Observation { sha256: Some("new".to_owned()), ..old });
         assert!(outbox.done_with(&report));
-        assert_eq!(outbox.draft(10).observations[0].sha256.as_deref(), Some("new"));
+        assert_eq!(outbox.draft(10).seen.observations[0].sha256.as_deref(), Some("new"));
     }
 }

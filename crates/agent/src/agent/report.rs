@@ -1,10 +1,12 @@
 //! Reports what was seen as soon as it can, and that the edge lives in any case.
 
+use holdfast_store::EdgeReport;
+
 use super::outbox::Outbox;
 use super::trouble::Trouble;
 use super::{AgentConfig, within};
 use crate::error::chain;
-use crate::{Error, Feed};
+use crate::{Error, Feed, Report};
 
 /// Runs until the edge must register again.
 pub(super) async fn run(feed: &dyn Feed, config: &AgentConfig, outbox: &Outbox) -> Error {
@@ -23,12 +25,19 @@ pub(super) async fn run(feed: &dyn Feed, config: &AgentConfig, outbox: &Outbox) 
             }
             Err(Error::Unregistered) => return Error::Unregistered,
             // One observation that cannot be taken must not keep the others back.
-            Err(Error::Refused { .. }) if report.observations.len() > 1 => limit = 1,
-            Err(error @ Error::Refused { .. }) if !report.observations.is_empty() => {
-                let lost = &report.observations;
+            Err(Error::Refused { .. }) if report.seen.observations.len() > 1 => limit = 1,
+            Err(error @ Error::Refused { .. }) if !report.seen.observations.is_empty() => {
+                let lost = &report.seen.observations;
                 tracing::error!(error = chain(&error), ?lost, "an observation was refused");
-                outbox
-                    .done_with(&holdfast_store::EdgeReport { up_to: outbox.reported(), ..report });
+                let seen = EdgeReport { up_to: outbox.reported(), ..report.seen };
+                outbox.done_with(&Report { seen, ..Report::default() });
+            }
+            Err(error @ Error::Refused { .. })
+                if report.strangers.is_some() || !report.adopted.is_empty() =>
+            {
+                tracing::error!(error = chain(&error), "the list of files that are not ours was refused");
+                let seen = EdgeReport { up_to: outbox.reported(), ..report.seen };
+                outbox.done_with(&Report { seen, ..report });
             }
             Err(error) => trouble.rest_after(&error).await,
         }

@@ -36,6 +36,12 @@ pub(super) struct Task {
     pub(super) failures: u32,
 }
 
+impl Task {
+    pub(super) const fn new(change: Change) -> Self {
+        Self { change, failures: 0 }
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Retries(HashMap<Hostname, (Task, Instant)>);
 

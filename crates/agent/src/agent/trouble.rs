@@ -1,5 +1,6 @@
 //! An outage: told once when it begins and once when it is over, with growing rests in between.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 use crate::error::{Error, chain};
@@ -26,7 +27,7 @@ impl Trouble {
         }
         let rest = self.rest.unwrap_or(FIRST);
         self.rest = Some((rest * 2).min(LONGEST));
-        tokio::time::sleep(rest).await;
+        tokio::time::sleep(scattered(rest)).await;
     }
 
     pub(super) fn is_over(&mut self) {
@@ -34,4 +35,10 @@ impl Trouble {
             tracing::info!("over: {}", self.what);
         }
     }
+}
+
+/// Between a half and one and a half of it, so that many agents do not come back at once.
+fn scattered(rest: Duration) -> Duration {
+    let random = RandomState::new().hash_one(std::process::id()) % 1_001;
+    rest.mul_f64(0.5 + f64::from(u32::try_from(random).unwrap_or(500)) / 1_000.0)
 }

@@ -26,21 +26,22 @@ pub trait Source: Send + Sync {
 /// The store as a source.
 pub struct StoreSource {
     store: SharedStore,
+    group: String,
     secret: OnceCell<Secret>,
 }
 
 impl StoreSource {
-    /// A source over a store.
+    /// A source over a store, for the edges of a group.
     #[must_use]
-    pub fn new(store: SharedStore) -> Self {
-        Self { store, secret: OnceCell::new() }
+    pub fn new(store: SharedStore, group: &str) -> Self {
+        Self { store, group: group.to_owned(), secret: OnceCell::new() }
     }
 }
 
 #[async_trait]
 impl Source for StoreSource {
     async fn bundle(&self, name: &Hostname) -> Result<Option<Bundle>> {
-        Ok(self.store.bundle_named(name).await?)
+        Ok(self.store.bundle_in(&self.group, name).await?)
     }
 
     async fn http_answer(&self, token: &str) -> Result<Option<String>> {

@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use holdfast_store::{
-    Bundle, Change, Changes, EdgeId, EdgeReport, Error as StoreError, NewEdge, Revision,
-    SharedStore, Topic,
+    Bundle, Change, EdgeId, Error as StoreError, NewEdge, Page, Revision, SharedStore, Topic,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Bundles, Feed};
+use super::{Bundles, Feed, Listing, News, Report};
 use crate::{Error, Result};
+
+/// How many names are read at once for a listing.
+const LISTED_AT_ONCE: u32 = 1_000;
 
 /// Being woken is a hint that can be missed: look at least this often.
 const POLL: Duration = Duration::from_secs(5);
@@ -41,7 +43,11 @@ impl StoreFeed {
 #[async_trait]
 impl Bundles for StoreFeed {
     async fn bundle(&self, change: &Change) -> Result<Option<Bundle>> {
-        Ok(self.store.bundle_named(&change.name).await?)
+        let Some((_, sha256)) = &change.certificate else { return Ok(None) };
+        let group = self.edge.group.as_str();
+        let found = self.store.bundle_by_sha256(sha256, Some(group), Some(change.domain)).await?;
+        // A certificate of another group is none of this edge's business.
+        Ok(found.filter(|(_, of)| of == group).map(|(bundle, _)| bundle))
     }
 }
 
@@ -53,16 +59,17 @@ impl Feed for StoreFeed {
         Ok(edge.revision)
     }
 
-    async fn changes(&self, after: Revision, limit: u32, wait: Duration) -> Result<Changes> {
+    async fn changes(&self, after: Revision, limit: u32, wait: Duration) -> Result<News> {
         let deadline = Instant::now() + wait;
         let mut woken = self.deployments.clone();
         loop {
             // Before asking: what is deployed while we ask wakes us.
             woken.borrow_and_update();
             let changes = self.store.changes(&self.edge.group, after, limit).await?;
+            let adoptions = self.store.adoptions(self.id()?).await?;
             let nothing = changes.items.is_empty() && !changes.more && changes.up_to == after;
-            if !nothing || Instant::now() >= deadline {
-                return Ok(changes);
+            if !nothing || !adoptions.is_empty() || Instant::now() >= deadline {
+                return Ok(News { changes, adoptions });
             }
             let until = deadline.min(Instant::now() + POLL);
             if let Ok(Err(_)) = timeout_at(until, woken.changed()).await {
@@ -72,11 +79,37 @@ impl Feed for StoreFeed {
         }
     }
 
-    async fn report(&self, report: &EdgeReport) -> Result<()> {
-        match self.store.observe(self.id()?, report).await {
-            Err(StoreError::NotFound(_)) => Err(Error::Unregistered),
-            done => Ok(done?),
+    async fn desired(&self) -> Result<Listing> {
+        let mut page = Page { limit: LISTED_AT_ONCE, after: None };
+        let mut items = Vec::new();
+        loop {
+            let part = self.store.desired(&self.edge.group, &page).await?;
+            items.extend(part.items);
+            page.after = part.next;
+            if page.after.is_none() {
+                return Ok(Listing { items, revision: part.revision });
+            }
         }
+    }
+
+    async fn report(&self, report: &Report) -> Result<()> {
+        let edge = self.id()?;
+        if let Some(strangers) = &report.strangers {
+            self.store.keep_strangers(edge, strangers).await.map_err(unregistered)?;
+        }
+        if !report.adopted.is_empty() {
+            let done: Vec<_> = report.adopted.iter().map(|one| one.adoption.clone()).collect();
+            self.store.adopted(edge, &done).await.map_err(unregistered)?;
+        }
+        self.store.observe(edge, &report.seen).await.map_err(unregistered)
+    }
+}
+
+/// An edge that reports and is not there must register again.
+fn unregistered(error: StoreError) -> Error {
+    match error {
+        StoreError::NotFound(_) => Error::Unregistered,
+        other => other.into(),
     }
 }
 

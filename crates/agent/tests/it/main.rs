@@ -4,14 +4,23 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "in a test a panic is the report"
+    clippy::disallowed_methods,
+    reason = "in a test a panic is the report, and tests read the environment of `./dev soak`"
 )]
 
+mod adoption;
 mod agent;
 mod clients;
+mod crash;
+mod crowded;
+mod edges;
+mod files;
+mod haproxy;
+mod http;
 mod kit;
 mod limits;
 mod plain;
+mod safety;
 mod stored;
 mod swap;
 mod tls;

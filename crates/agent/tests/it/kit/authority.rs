@@ -35,10 +35,35 @@ impl Authority {
 
     /// A new certificate, with a new key.
     pub(crate) fn issue(&self, name: &str) -> Bundle {
+        self.issue_as(name, |_| {})
+    }
+
+    /// One whose time is over.
+    pub(crate) fn issue_expired(&self, name: &str) -> Bundle {
+        self.issue_as(name, |params| {
+            params.not_before = rcgen::date_time_ymd(2001, 1, 1);
+            params.not_after = rcgen::date_time_ymd(2001, 4, 1);
+        })
+    }
+
+    /// One with so many names and so long a chain that no 16 KB hold it.
+    pub(crate) fn issue_large(&self, name: &str) -> Bundle {
+        let mut bundle = self.issue_as(name, |params| {
+            let more = (0..200).map(|n| format!("{n}.{}.{name}", "long".repeat(10)).try_into().unwrap());
+            params.subject_alt_names.extend(more.map(rcgen::SanType::DnsName));
+        });
+        for _ in 0..8 {
+            bundle.chain_pem += &self.issuer.pem();
+        }
+        bundle
+    }
+
+    fn issue_as(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> Bundle {
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         let mut params = CertificateParams::new([name.to_owned()]).unwrap();
         params.serial_number = Some(SerialNumber::from(serial));
         params.distinguished_name.push(DnType::CommonName, name);
+        change(&mut params);
         let key = KeyPair::generate().unwrap();
         let leaf = params.signed_by(&key, &self.issuer).unwrap();
         Bundle {

@@ -6,9 +6,13 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use holdfast_agent::{Bundles, Error, Feed, Result, Source};
+use holdfast_agent::{
+    Adopted, Bundles, Error, Feed, Listing, News, Report, Result, Source,
+};
 use holdfast_model::{DomainId, Hostname};
-use holdfast_store::{Bundle, Change, Changes, EdgeReport, Observation, Revision};
+use holdfast_store::{
+    Adoption, Bundle, Change, Changes, EdgeReport, Observation, Revision, Stranger,
+};
 use tokio::sync::{Notify, watch};
 
 use super::name;
@@ -25,6 +29,7 @@ pub(crate) struct Memory {
     /// Lookups wait until this is opened.
     pub(crate) gate: Gate,
     pub(crate) registrations: AtomicU64,
+    fetched: AtomicU64,
 }
 
 #[derive(Default)]
@@ -43,6 +48,23 @@ struct State {
     unregistered: bool,
     /// Reports with an observation of this name are refused.
     unwelcome: Option<Hostname>,
+    strangers: Vec<Stranger>,
+    adoptions: Vec<Adoption>,
+    adopted: Vec<Adopted>,
+    lie: Option<Lie>,
+}
+
+/// How a control plane can be wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lie {
+    /// Nothing is to be served.
+    Empty,
+    /// Only the first so many names.
+    Only(usize),
+    /// The listing breaks off.
+    Broken,
+    /// Its revision is one it was past long ago.
+    Back,
 }
 
 /// Open unless closed.
@@ -98,6 +120,16 @@ impl Memory {
         self.append(&name(text), None);
     }
 
+    /// Forgets a name without a tombstone.
+    pub(crate) fn forget(&self, text: &str) {
+        self.lock().log.retain(|_, change| change.name != name(text));
+    }
+
+    /// How many certificates were fetched by changes.
+    pub(crate) fn fetched(&self) -> u64 {
+        self.fetched.load(Ordering::Relaxed)
+    }
+
     /// What is deployed changes, and nobody is told.
     pub(crate) fn replace_silently(&self, bundle: Bundle) -> String {
         let sha256 = bundle.summary.sha256.clone();
@@ -107,6 +139,14 @@ impl Memory {
 
     pub(crate) fn change(&self, text: &str) -> Change {
         self.lock().log.values().find(|change| change.name == name(text)).unwrap().clone()
+    }
+
+    /// The newest change to this certificate.
+    pub(crate) fn change_of(&self, sha256: &str) -> Option<Change> {
+        let is_it = |change: &&Change| {
+            change.certificate.as_ref().is_some_and(|(_, deployed)| deployed == sha256)
+        };
+        self.lock().log.values().find(is_it).cloned()
     }
 
     pub(crate) fn domain(&self, text: &str) -> DomainId {
@@ -148,6 +188,35 @@ impl Memory {
 
     pub(crate) fn refuse_observations_of(&self, text: &str) {
         self.lock().unwelcome = Some(name(text));
+    }
+
+    /// From now on listings are wrong, or right again.
+    pub(crate) fn lie(&self, lie: Option<Lie>) {
+        self.lock().lie = lie;
+    }
+
+    pub(crate) fn lies(&self) -> Option<Lie> {
+        self.lock().lie
+    }
+
+    /// Asks the edge to take a file over.
+    pub(crate) fn adopt(&self, file: &str, text: &str) {
+        let adoption = Adoption { file: file.to_owned(), name: name(text) };
+        self.lock().adoptions.push(adoption);
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    pub(crate) fn strangers(&self) -> Vec<Stranger> {
+        self.lock().strangers.clone()
+    }
+
+    pub(crate) fn adopted(&self) -> Vec<Adopted> {
+        self.lock().adopted.clone()
+    }
+
+    /// What the edge last complained of.
+    pub(crate) fn complaint(&self) -> Option<holdfast_model::Note> {
+        self.lock().reports.last()?.error.clone()
     }
 
     pub(crate) fn reports(&self) -> Vec<EdgeReport> {
@@ -232,6 +301,7 @@ impl Source for Memory {
 impl Bundles for Memory {
     async fn bundle(&self, change: &Change) -> Result<Option<Bundle>> {
         self.check()?;
+        self.fetched.fetch_add(1, Ordering::Relaxed);
         Ok(self.lock().bundles.get(&change.name).cloned())
     }
 }
@@ -246,14 +316,15 @@ impl Feed for Memory {
         Ok(state.acknowledged)
     }
 
-    async fn changes(&self, after: Revision, limit: u32, wait: Duration) -> Result<Changes> {
+    async fn changes(&self, after: Revision, limit: u32, wait: Duration) -> Result<News> {
         let deadline = tokio::time::Instant::now() + wait;
         let mut changed = self.changed.subscribe();
         loop {
             changed.borrow_and_update();
             self.check()?;
-            let (changes, nothing) = {
+            let (news, nothing) = {
                 let state = self.lock();
+                let adoptions = state.adoptions.clone();
                 let fresh = after == Revision::default();
                 if !fresh && (after < state.kept_from || after.epoch != state.at.epoch) {
                     return Err(Error::RevisionGone);
@@ -264,16 +335,33 @@ impl Feed for Memory {
                 let more = newer.next().is_some();
                 let last = items.last().map(|change| change.revision).filter(|_| more);
                 let up_to = last.unwrap_or(state.at);
-                let nothing = items.is_empty() && up_to == after;
-                (Changes { items, up_to, more }, nothing)
+                let nothing = items.is_empty() && up_to == after && adoptions.is_empty();
+                (News { changes: Changes { items, up_to, more }, adoptions }, nothing)
             };
             if !nothing || tokio::time::timeout_at(deadline, changed.changed()).await.is_err() {
-                return Ok(changes);
+                return Ok(news);
             }
         }
     }
 
-    async fn report(&self, report: &EdgeReport) -> Result<()> {
+    async fn desired(&self) -> Result<Listing> {
+        self.check()?;
+        let state = self.lock();
+        let live = state.log.values().filter(|change| change.certificate.is_some());
+        let count = match state.lie {
+            Some(Lie::Empty) => 0,
+            Some(Lie::Only(count)) => count,
+            Some(Lie::Broken) => return Err(Error::Nonsense("the listing broke off".to_owned())),
+            Some(Lie::Back) | None => usize::MAX,
+        };
+        let items = live.take(count).cloned().collect();
+        let back = i64::from(state.lie == Some(Lie::Back));
+        let revision = Revision { number: state.at.number - back, ..state.at };
+        Ok(Listing { items, revision })
+    }
+
+    async fn report(&self, report: &Report) -> Result<()> {
+        let Report { seen: report, strangers, adopted } = report;
         self.check()?;
         let mut state = self.lock();
         if state.unregistered {
@@ -283,6 +371,11 @@ impl Feed for Memory {
         if report.observations.iter().any(|seen| Some(&seen.domain) == unwelcome) {
             return Err(Error::Refused { source: "as the test said".into() });
         }
+        if let Some(strangers) = strangers {
+            state.strangers.clone_from(strangers);
+        }
+        state.adoptions.retain(|asked| !adopted.iter().any(|one| one.adoption == *asked));
+        state.adopted.extend(adopted.iter().cloned());
         state.acknowledged = report.up_to;
         state.reports.push(report.clone());
         drop(state);

@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use holdfast_agent::{Bundles, Error, Result, Target};
@@ -99,15 +98,21 @@ impl Target for Scripted {
         Ok(results)
     }
 
-    async fn withdraw(&self, name: &Hostname) -> Result<()> {
-        self.lock().served.remove(name);
-        Ok(())
+    async fn withdraw(&self, names: &[Hostname]) -> Result<Vec<Result<(), Note>>> {
+        let mut state = self.lock();
+        for name in names {
+            state.served.remove(name);
+        }
+        Ok(names.iter().map(|_| Ok(())).collect())
     }
 
     async fn probe(&self, name: &Hostname) -> Result<Option<String>> {
         let now = self.probing.fetch_add(1, Relaxed) + 1;
         self.most_probing.fetch_max(now, Relaxed);
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        // Long enough for the others to begin theirs.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
         self.probing.fetch_sub(1, Relaxed);
         let mut state = self.lock();
         state.probed.push(name.clone());

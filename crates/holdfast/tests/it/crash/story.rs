@@ -16,8 +16,14 @@ use crate::replica::Network;
 
 /// Points that no story passes: changes of the account's key and contact, walked by the tests of `acme`, and the files
 /// of the development network.
-pub(crate) const ELSEWHERE: &[Point] =
-    &[Point::ACME_KEY_CHANGE, Point::ACME_ACCOUNT, Point::FILE_OTHER];
+pub(crate) const ELSEWHERE: &[Point] = &[
+    Point::ACME_KEY_CHANGE,
+    Point::ACME_ACCOUNT,
+    Point::FILE_EDGE,
+    Point::FILE_OTHER,
+    Point::EDGE_HAPROXY,
+    Point::EDGE_RELOAD,
+];
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Story {

@@ -1,0 +1,202 @@
+//! The feed over HTTP: the control plane's API for edges, at any of its replicas.
+//!
+//! Answers are taken apart by [`wire`], carried by [`transport`]. What is not whole is not believed: a listing counts only
+//! with its last line.
+
+mod lines;
+mod transport;
+mod tunnel;
+mod wire;
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use holdfast_model::{CertificateSummary, Timestamp};
+use holdfast_store::{Bundle, Change, Revision, Secret};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{Method, Request, Response, StatusCode, Uri};
+use serde_json::json;
+
+use self::lines::Lines;
+use self::transport::Transport;
+use super::{Bundles, Feed, Listing, News, Report};
+use crate::{Error, Result};
+
+/// The longest time for an answer, beyond waiting on purpose.
+const ANSWER_LIMIT: Duration = Duration::from_secs(20);
+
+/// How the control plane is reached, and as whom.
+#[derive(Debug, Clone)]
+pub struct HttpFeedConfig {
+    /// Its replicas; any will do.
+    pub servers: Vec<Uri>,
+    /// The edge's name.
+    pub edge: String,
+    /// Its group, where the token does not say.
+    pub group: Option<String>,
+    /// What is certified: `haproxy`, `files`.
+    pub target: String,
+    /// `apply` or `observe`.
+    pub mode: String,
+    /// Where the token is; read again when it is refused.
+    pub token_file: PathBuf,
+    /// PEM of the only roots that are trusted; none: the system's.
+    pub root_pem: Option<Vec<u8>>,
+    /// PEM of a certificate chain and its key, shown to the control plane.
+    pub client_pem: Option<(Vec<u8>, Secret)>,
+    /// A plain HTTP proxy on the way.
+    pub proxy: Option<Uri>,
+    /// May tokens and keys pass unencrypted to another machine?
+    pub allow_plaintext: bool,
+}
+
+/// The control plane, over HTTP.
+pub struct HttpFeed {
+    config: HttpFeedConfig,
+    transport: Transport,
+    token: Mutex<Option<Secret>>,
+}
+
+impl HttpFeed {
+    /// A feed; nothing is asked yet.
+    ///
+    /// # Errors
+    /// When what is configured cannot be used, or is not safe.
+    pub fn new(config: HttpFeedConfig) -> Result<Self> {
+        let transport = Transport::new(&config)?;
+        Ok(Self { config, transport, token: Mutex::new(None) })
+    }
+
+    fn token(&self) -> Result<Secret> {
+        let mut token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(token) = &*token {
+            return Ok(token.clone());
+        }
+        let path = &self.config.token_file;
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| Error::File { path: path.display().to_string(), source })?;
+        let read = Secret::from(format!("Bearer {}", text.trim()));
+        Ok(token.insert(read).clone())
+    }
+
+    fn request(&self, method: &Method, path: &str, body: Bytes) -> Result<Request<Bytes>> {
+        let token = self.token()?;
+        let mut authorization = http::HeaderValue::from_bytes(token.expose()).map_err(|_| {
+            let file = self.config.token_file.display();
+            Error::Unconfigurable(format!("{file} holds no token that can be sent"))
+        })?;
+        authorization.set_sensitive(true);
+        Request::builder()
+            .method(method)
+            .uri(format!("/v1/edges/{}{path}", self.config.edge))
+            .header(AUTHORIZATION, authorization)
+            .header(CONTENT_TYPE, "application/json")
+            .body(body)
+            .map_err(|error| Error::Unconfigurable(format!("the edge's name cannot be sent: {error}")))
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        wait: Duration,
+    ) -> Result<Response<Bytes>> {
+        let request = self.request(&method, path, body)?;
+        let answer = self.transport.send(request, wait + ANSWER_LIMIT).await?;
+        self.accepted(answer.status(), answer.body())?;
+        Ok(answer)
+    }
+
+    /// Tells answers that are none from those that are.
+    fn accepted(&self, status: StatusCode, body: &[u8]) -> Result<()> {
+        if status.is_success() {
+            return Ok(());
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            *self.token.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        Err(wire::refusal(status, body))
+    }
+}
+
+#[async_trait]
+impl Bundles for HttpFeed {
+    async fn bundle(&self, change: &Change) -> Result<Option<Bundle>> {
+        let Some((id, sha256)) = &change.certificate else { return Ok(None) };
+        let path = format!("/bundles/{sha256}?domain_id={}", change.domain);
+        let answer = match self.ask(Method::GET, &path, Bytes::new(), Duration::ZERO).await {
+            Err(error) if wire::is_missing(&error) => return Ok(None),
+            answer => answer?,
+        };
+        let wire::BundleAnswer { sha256: said, chain, key, not_after } =
+            wire::parse(answer.body())?;
+        if said != *sha256 {
+            return Err(Error::Nonsense(format!("it gave certificate {said} for {sha256}")));
+        }
+        let summary = CertificateSummary {
+            serial: String::new(),
+            sha256: said,
+            not_before: Timestamp::from_seconds(0),
+            not_after,
+            issuer: String::new(),
+            directory: String::new(),
+        };
+        let (name, domain) = (change.name.clone(), change.domain);
+        Ok(Some(Bundle { id: *id, domain, name, chain_pem: chain, key: Secret::from(key), summary }))
+    }
+}
+
+#[async_trait]
+impl Feed for HttpFeed {
+    async fn register(&self) -> Result<Revision> {
+        let HttpFeedConfig { group, target, mode, .. } = &self.config;
+        let version = env!("CARGO_PKG_VERSION");
+        let mut body = json!({ "agent": { "version": version, "target": target, "mode": mode } });
+        if let (Some(group), Some(body)) = (group, body.as_object_mut()) {
+            body.insert("group".to_owned(), json!(group));
+        }
+        let body = Bytes::from(body.to_string());
+        let answer = self.ask(Method::PUT, "", body, Duration::ZERO).await?;
+        let registered: wire::Registered = wire::parse(answer.body())?;
+        wire::revision(&registered.revision)
+    }
+
+    async fn changes(&self, after: Revision, limit: u32, wait: Duration) -> Result<News> {
+        let (limit, seconds) = (limit.clamp(1, 1_000), wait.as_secs().min(30));
+        let path = format!("/changes?after={after}&wait={seconds}&limit={limit}");
+        let answer = self.ask(Method::GET, &path, Bytes::new(), wait).await?;
+        let news = wire::news(answer.body())?;
+        // A wait of less than a second is not worth a long poll, and without a rest it would be a busy one.
+        if news.changes.items.is_empty() && seconds == 0 {
+            tokio::time::sleep(wait).await;
+        }
+        Ok(news)
+    }
+
+    async fn desired(&self) -> Result<Listing> {
+        let mut request = self.request(&Method::GET, "/desired", Bytes::new())?;
+        let ndjson = http::HeaderValue::from_static("application/x-ndjson");
+        request.headers_mut().insert(ACCEPT, ndjson);
+        let answer = self.transport.send_streaming(request, ANSWER_LIMIT).await?;
+        let (head, body) = answer.into_parts();
+        let mut lines = Lines::new(body);
+        if !head.status.is_success() {
+            let body = lines.rest().await?;
+            return self.accepted(head.status, &body).and(Err(Error::Nonsense("no answer".to_owned())));
+        }
+        let mut listing = wire::Listed::default();
+        while let Some(line) = lines.next().await? {
+            listing.take(&line)?;
+        }
+        listing.into_whole()
+    }
+
+    async fn report(&self, report: &Report) -> Result<()> {
+        let body = Bytes::from(wire::report(report, &self.config.mode).to_string());
+        self.ask(Method::POST, "/report", body, Duration::ZERO).await.map(drop)
+    }
+}

@@ -1,0 +1,269 @@
+//! Connections to the control plane: TLS with roots and a certificate of the operator's choice, through a proxy where one is
+//! named, kept for the next request, and to another replica when one does not answer.
+//!
+//! The gateway's client serves everybody else: it trusts the system's roots beside those it is given, shows no certificate and
+//! knows no proxy. Here only the given roots count. Requests are safe to repeat: registering, asking and reporting
+//! the same twice is as good as once.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{HOST, USER_AGENT};
+use http::uri::Scheme;
+use http::{HeaderValue, Request, Response, Uri};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::HttpFeedConfig;
+use super::tunnel::{self, Place};
+use crate::{Error, Result};
+
+/// How long a connection may take.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// No answer but a listing is larger.
+const BODY_LIMIT: usize = 8 * 1024 * 1024;
+
+/// So many connections are kept for the next request.
+const IDLE: usize = 40;
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Sender = SendRequest<Full<Bytes>>;
+
+pub(super) struct Transport {
+    servers: Vec<Uri>,
+    proxy: Option<Place>,
+    tls: TlsConnector,
+    current: AtomicUsize,
+    idle: Mutex<Vec<(usize, Sender)>>,
+}
+
+impl Transport {
+    pub(super) fn new(config: &HttpFeedConfig) -> Result<Self> {
+        if config.servers.is_empty() {
+            return Err(Error::Unconfigurable("no server is named".to_owned()));
+        }
+        for server in &config.servers {
+            check(server, config.allow_plaintext)?;
+        }
+        let proxy = config.proxy.as_ref().map(Place::of_proxy).transpose()?;
+        let (servers, tls) = (config.servers.clone(), tls(config)?);
+        let (current, idle) = (AtomicUsize::new(0), Mutex::default());
+        Ok(Self { servers, proxy, tls, current, idle })
+    }
+
+    /// Sends a request whose URI is a path, and reads the whole answer.
+    pub(super) async fn send(
+        &self,
+        request: Request<Bytes>,
+        limit: Duration,
+    ) -> Result<Response<Bytes>> {
+        let exchange = async {
+            let (answer, at, sender) = self.exchange(request).await?;
+            let (head, body) = answer.into_parts();
+            let body = Limited::new(body, BODY_LIMIT).collect().await;
+            let body = body.map_err(|source| self.failed(at, source))?.to_bytes();
+            self.keep(at, sender);
+            if head.status.is_server_error() {
+                self.turn_away(at);
+            }
+            Ok(Response::from_parts(head, body))
+        };
+        tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_| {
+            self.turn_away(self.current.load(Relaxed));
+            Err(Error::Timeout(limit))
+        })
+    }
+
+    /// Sends a request and hands over the body unread; the limit covers the head alone.
+    pub(super) async fn send_streaming(
+        &self,
+        request: Request<Bytes>,
+        limit: Duration,
+    ) -> Result<Response<Incoming>> {
+        let answered = tokio::time::timeout(limit, self.exchange(request)).await;
+        let (answer, ..) = answered.unwrap_or(Err(Error::Timeout(limit)))?;
+        Ok(answer)
+    }
+
+    /// Asks the replica that answered last, and each other one where there is no connection to be had.
+    async fn exchange(&self, request: Request<Bytes>) -> Result<(Response<Incoming>, usize, Sender)> {
+        if let Some((at, mut sender)) = self.idle() {
+            let sent = sender.send_request(self.addressed(at, &request)?).await;
+            match sent {
+                Ok(answer) => return Ok((answer, at, sender)),
+                // It was closed while nobody looked.
+                Err(error) => tracing::trace!(%error, "a kept connection was of no use"),
+            }
+        }
+        let mut last = None;
+        for _ in &self.servers {
+            let at = self.current.load(Relaxed) % self.servers.len();
+            match self.connect(at).await {
+                Ok(mut sender) => {
+                    let sent = sender.send_request(self.addressed(at, &request)?).await;
+                    let answer = sent.map_err(|error| self.failed(at, error.into()))?;
+                    return Ok((answer, at, sender));
+                }
+                Err(source) => last = Some(self.failed(at, source)),
+            }
+        }
+        Err(last.unwrap_or(Error::Stopped))
+    }
+
+    fn server(&self, at: usize) -> Result<&Uri> {
+        self.servers.get(at).ok_or(Error::Stopped)
+    }
+
+    /// The request as that server, or the proxy before it, wants it.
+    fn addressed(&self, at: usize, request: &Request<Bytes>) -> Result<Request<Full<Bytes>>> {
+        let server = self.server(at)?;
+        let unsendable = |error: http::Error| Error::Unconfigurable(error.to_string());
+        let authority = server.authority().map_or("", |authority| authority.as_str());
+        let prefix = server.path().trim_end_matches('/');
+        let rest = request.uri().path_and_query().map_or("/", |rest| rest.as_str());
+        let uri = match (&self.proxy, server.scheme_str()) {
+            (Some(_), Some("http")) if !is_loopback(server) => format!("http://{authority}{prefix}{rest}"),
+            _ => format!("{prefix}{rest}"),
+        };
+        let mut sent = Request::builder().method(request.method()).uri(uri);
+        if let Some(headers) = sent.headers_mut() {
+            headers.clone_from(request.headers());
+        }
+        let agent = concat!("holdfast-agent/", env!("CARGO_PKG_VERSION"));
+        sent.header(HOST, authority)
+            .header(USER_AGENT, HeaderValue::from_static(agent))
+            .body(Full::new(request.body().clone()))
+            .map_err(unsendable)
+    }
+
+    async fn connect(&self, at: usize) -> Result<Sender, Failure> {
+        tokio::time::timeout(CONNECT_LIMIT, self.open(at)).await?
+    }
+
+    async fn open(&self, at: usize) -> Result<Sender, Failure> {
+        let server = self.server(at)?;
+        let place = Place::of(server)?;
+        let proxy = self.proxy.as_ref().filter(|_| !is_loopback(server));
+        let tcp = TcpStream::connect(proxy.unwrap_or(&place).pair()).await?;
+        tcp.set_nodelay(true)?;
+        if server.scheme() != Some(&Scheme::HTTPS) {
+            return begin(tcp).await;
+        }
+        let tcp = match proxy {
+            Some(proxy) => tunnel::through(tcp, proxy, &place).await?,
+            None => tcp,
+        };
+        let name = ServerName::try_from(place.host().to_owned())?;
+        begin(self.tls.connect(name, tcp).await?).await
+    }
+
+    fn idle(&self) -> Option<(usize, Sender)> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.load(Relaxed) % self.servers.len();
+        idle.retain(|(at, sender)| *at == current && !sender.is_closed());
+        let ready = idle.iter().position(|(_, sender)| sender.is_ready())?;
+        Some(idle.swap_remove(ready))
+    }
+
+    fn keep(&self, at: usize, sender: Sender) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < IDLE {
+            idle.push((at, sender));
+        }
+    }
+
+    /// The next request goes to another replica.
+    fn turn_away(&self, at: usize) {
+        let next = (at + 1) % self.servers.len();
+        self.current.compare_exchange(at, next, Relaxed, Relaxed).ok();
+    }
+
+    fn failed(&self, at: usize, source: Failure) -> Error {
+        self.turn_away(at);
+        let server = self.servers.get(at).map(Uri::to_string).unwrap_or_default();
+        Error::Unavailable { source: Box::new(At { server, source }) }
+    }
+}
+
+/// Which replica it was.
+#[derive(Debug, thiserror::Error)]
+#[error("{server}")]
+struct At {
+    server: String,
+    source: Failure,
+}
+
+async fn begin<S>(stream: S) -> Result<Sender, Failure>
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
+{
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::trace!(%error, "a connection to the control plane ended");
+        }
+    });
+    Ok(sender)
+}
+
+/// Tokens and keys go out and come in.
+fn check(server: &Uri, allow_plaintext: bool) -> Result<()> {
+    let refuse = |why: &str| Err(Error::Unconfigurable(format!("the server {server} {why}")));
+    match server.scheme_str() {
+        Some("https") => Ok(()),
+        Some("http") if allow_plaintext || is_loopback(server) => Ok(()),
+        Some("http") => refuse("is on another machine and not encrypted; use https, or set allow_plaintext = true"),
+        _ => refuse("is no http or https URL"),
+    }
+}
+
+fn is_loopback(server: &Uri) -> bool {
+    let host = server.host().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+fn tls(config: &HttpFeedConfig) -> Result<TlsConnector> {
+    let unusable = |what: &str, error: &dyn std::fmt::Display| {
+        Error::Unconfigurable(format!("{what} cannot be used: {error}"))
+    };
+    let mut roots = RootCertStore::empty();
+    match &config.root_pem {
+        Some(pem) => {
+            for root in CertificateDer::pem_slice_iter(pem) {
+                let root = root.map_err(|error| unusable("the root certificate", &error))?;
+                roots.add(root).map_err(|error| unusable("the root certificate", &error))?;
+            }
+        }
+        None => drop(roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
+    }
+    let encrypted = config.servers.iter().any(|server| server.scheme() == Some(&Scheme::HTTPS));
+    if roots.is_empty() && encrypted {
+        let why = "there is no root certificate to trust: name one, or install the package ca-certificates";
+        return Err(Error::Unconfigurable(why.to_owned()));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots);
+    let mut tls = match &config.client_pem {
+        None => builder.with_no_client_auth(),
+        Some((chain, key)) => {
+            let failed = |error: rustls::pki_types::pem::Error| unusable("the client certificate", &error);
+            let chain = CertificateDer::pem_slice_iter(chain).collect::<Result<_, _>>().map_err(failed)?;
+            let key = PrivateKeyDer::from_pem_slice(key.expose()).map_err(failed)?;
+            builder.with_client_auth_cert(chain, key)?
+        }
+    };
+    tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(tls).into())
+}

@@ -1,0 +1,252 @@
+//! HAProxy as an edge: certificates on its disk for its next start, and in its memory without a reload.
+//!
+//! ```text
+//!   apply:    fetch, check -> write NAME.pem -> new, set, commit -> write the list -> add to the list -> show
+//!   withdraw: write the list -> delete from the list, delete -> remove NAME.pem
+//! ```
+//!
+//! Disk comes before memory: whoever is killed at whatever moment, what lies on disk is whole, HAProxy can start from it, and
+//! the next comparison of memory with disk ([`refill`]) brings them together. Each operation talks on a connection
+//! of its own, since a reload hands the socket to another process; a process that was not seen before is
+//! compared first. Nothing here knows what is to be served.
+
+mod adopt;
+mod disk;
+mod memory;
+mod put;
+mod refill;
+mod runtime;
+mod stranger;
+mod transaction;
+mod withdraw;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Mutex as SyncMutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use holdfast_model::{Hostname, Note};
+use holdfast_store::{Adoption, Change, Stranger};
+use tokio::sync::Mutex;
+
+use self::disk::{Disk, blocking};
+pub use self::runtime::RuntimeAddress;
+use self::runtime::{Identity, Runtime};
+use self::stranger::Strangers;
+use crate::{Bundles, Error, Inventory, Prober, Result, Target};
+
+pub(crate) use self::disk::{sweep, unusable};
+
+/// How a HAProxy is reached and where its files are.
+#[derive(Debug, Clone)]
+pub struct HaproxyConfig {
+    /// Where it takes commands; `level admin`.
+    pub socket: RuntimeAddress,
+    /// Where our PEM files lie: an absolute path, the same for HAProxy.
+    pub directory: PathBuf,
+    /// The list on its bind line, as it stands there.
+    pub crt_list: PathBuf,
+    /// Where it serves, to look at it.
+    pub probe: SocketAddr,
+    /// Where the agent keeps what it must remember.
+    pub data: PathBuf,
+    /// Its `tune.bufsize`: no command can be larger.
+    pub bufsize: usize,
+    /// How long a handshake may take.
+    pub probe_limit: Duration,
+    /// How often it is looked whether it was restarted.
+    pub tended_every: Duration,
+}
+
+impl HaproxyConfig {
+    /// The usual, for a HAProxy with these.
+    #[must_use]
+    pub fn new(
+        socket: RuntimeAddress,
+        directory: PathBuf,
+        crt_list: PathBuf,
+        probe: SocketAddr,
+        data: PathBuf,
+    ) -> Self {
+        Self {
+            socket,
+            directory,
+            crt_list,
+            probe,
+            data,
+            bufsize: 16_384,
+            probe_limit: Duration::from_secs(5),
+            tended_every: Duration::from_secs(2),
+        }
+    }
+}
+
+/// A HAProxy beside this agent.
+pub struct HaproxyTarget {
+    config: HaproxyConfig,
+    prober: Prober,
+    /// Held for the whole of an operation: HAProxy has one transaction for all.
+    state: Mutex<State>,
+    /// Names that we took away, with what was served before.
+    withdrawn: SyncMutex<HashMap<Hostname, Option<String>>>,
+}
+
+#[derive(Default)]
+struct State {
+    disk: Option<Disk>,
+    /// The process whose memory is as the disk says; none while that is in doubt.
+    compared: Option<Identity>,
+    strangers: Strangers,
+    /// Names in memory whose file is not on disk.
+    orphans: Vec<Hostname>,
+}
+
+/// So many withdrawn names are remembered.
+const WITHDRAWN: usize = 10_000;
+
+impl HaproxyTarget {
+    /// Nothing is touched yet.
+    ///
+    /// # Errors
+    /// When TLS cannot be set up.
+    pub fn new(config: HaproxyConfig) -> Result<Self> {
+        let prober = Prober::new(config.probe_limit)?;
+        let (state, withdrawn) = (Mutex::default(), SyncMutex::default());
+        Ok(Self { config, prober, state, withdrawn })
+    }
+
+    /// Makes the files that HAProxy needs for its first start, and cleans up after a kill.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub async fn prepare(&self) -> Result<()> {
+        self.disk(&mut *self.state.lock().await).await
+    }
+
+    async fn disk(&self, state: &mut State) -> Result<()> {
+        if state.disk.is_none() {
+            let config = self.config.clone();
+            state.disk = Some(blocking(move || Disk::open(&config)).await?);
+        }
+        Ok(())
+    }
+
+    async fn connect(&self) -> Result<Runtime> {
+        Runtime::connect(&self.config.socket, self.config.bufsize).await
+    }
+
+    /// A connection to a process whose memory is as the disk says; was anything mended for that?
+    /// Until [`done`](Self::done) that counts as in doubt, whatever happens.
+    async fn ready(&self, state: &mut State) -> Result<(Runtime, Identity, bool)> {
+        self.disk(state).await?;
+        let mut runtime = self.connect().await?;
+        let identity = runtime.identity().await?;
+        let known = state.compared.take().as_ref() == Some(&identity);
+        if !known {
+            self.refill(state, &mut runtime).await?;
+        }
+        Ok((runtime, identity, !known))
+    }
+
+    fn done(state: &mut State, identity: Identity) {
+        state.compared = Some(identity);
+    }
+
+    fn crt_list(&self) -> String {
+        self.config.crt_list.display().to_string()
+    }
+
+    fn remember_withdrawn(&self, name: &Hostname, served: Option<String>) {
+        let mut withdrawn = self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner);
+        if withdrawn.len() >= WITHDRAWN {
+            withdrawn.clear();
+        }
+        withdrawn.insert(name.clone(), served);
+    }
+
+    fn forget_withdrawn(&self, name: &Hostname) {
+        self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+}
+
+impl State {
+    fn disk(&mut self) -> Result<&mut Disk> {
+        self.disk.as_mut().ok_or(Error::Stopped)
+    }
+}
+
+#[async_trait]
+impl Target for HaproxyTarget {
+    async fn apply(
+        &self,
+        changes: &[Change],
+        bundles: &dyn Bundles,
+    ) -> Result<Vec<Result<(), Note>>> {
+        let mut state = self.state.lock().await;
+        let (mut runtime, identity, _) = self.ready(&mut state).await?;
+        let results = self.put_all(&mut state, &mut runtime, changes, bundles).await?;
+        Self::done(&mut state, identity);
+        Ok(results)
+    }
+
+    async fn withdraw(&self, names: &[Hostname]) -> Result<Vec<Result<(), Note>>> {
+        let mut state = self.state.lock().await;
+        let (mut runtime, identity, _) = self.ready(&mut state).await?;
+        let results = self.take_away(&mut state, &mut runtime, names).await?;
+        Self::done(&mut state, identity);
+        Ok(results)
+    }
+
+    async fn probe(&self, name: &Hostname) -> Result<Option<String>> {
+        let seen = self.prober.look_for(self.config.probe, name).await?;
+        let withdrawn = self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner);
+        // What a stranger serves for a name that we took away is none of our business.
+        Ok(seen.filter(|seen| withdrawn.get(name).is_none_or(|ours| ours.as_ref() == Some(seen))))
+    }
+
+    async fn inventory(&self) -> Result<Option<Inventory>> {
+        let mut state = self.state.lock().await;
+        // Also a process that was compared before: whoever asks wants to know how it is now.
+        state.compared = None;
+        let (_runtime, identity, _) = self.ready(&mut state).await?;
+        let strangers = state.strangers.all().to_vec();
+        let orphans = state.orphans.clone();
+        let held = state.disk()?.entries.iter().map(|(name, entry)| {
+            let right = entry.loaded && entry.listed;
+            (name.clone(), right.then(|| entry.print.sha256_hex()))
+        });
+        let mut held: HashMap<_, _> = held.collect();
+        held.extend(orphans.into_iter().map(|name| (name, None)));
+        Self::done(&mut state, identity);
+        Ok(Some(Inventory { held, strangers }))
+    }
+
+    async fn survey(&self) -> Result<Vec<Stranger>> {
+        let mut runtime = self.connect().await?;
+        let memory = memory::Memory::read(&mut runtime).await?;
+        // An observer has nothing of its own: whatever is loaded is somebody's.
+        let files: Vec<_> = memory.certificates.iter().cloned().collect();
+        Ok(Strangers::read(&mut runtime, &memory, files).await?.all().to_vec())
+    }
+
+    async fn adopt(&self, adoptions: &[Adoption]) -> Result<Vec<Result<(), Note>>> {
+        let mut state = self.state.lock().await;
+        let (_runtime, identity, _) = self.ready(&mut state).await?;
+        let results = self.take_over(&mut state, adoptions).await?;
+        Self::done(&mut state, identity);
+        Ok(results)
+    }
+
+    fn tended_every(&self) -> Option<Duration> {
+        Some(self.config.tended_every)
+    }
+
+    async fn tend(&self) -> Result<bool> {
+        let mut state = self.state.lock().await;
+        let (_runtime, identity, mended) = self.ready(&mut state).await?;
+        Self::done(&mut state, identity);
+        Ok(mended)
+    }
+}

@@ -1,0 +1,253 @@
+//! What lies on disk for HAProxy's next start: a PEM file per name, and the list that names them.
+//!
+//! Files of ours are `NAME.pem` in our directory, or files taken over, which keep their place. The list may also hold lines of
+//! others; they stay as they are. A file is written before the list names it, and leaves the list before it goes, so
+//! that HAProxy can start at any moment. All of this blocks; callers go through [`blocking`].
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use holdfast_gateway::files::{self, Access};
+use holdfast_gateway::point::{Point, around_sync};
+use holdfast_model::Hostname;
+
+use super::HaproxyConfig;
+use crate::checked::Print;
+use crate::{Error, Result};
+
+/// The certificate of whoever names nothing we serve; no host name looks like this.
+const DEFAULT: &str = "_default.pem";
+
+/// A certificate of ours.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) print: Print,
+    /// The file that was taken over for the name, in place of one in our directory.
+    pub(super) adopted: Option<String>,
+    /// Does HAProxy's memory hold it as it is here?
+    pub(super) loaded: bool,
+    /// Is it in HAProxy's list?
+    pub(super) listed: bool,
+}
+
+pub(super) struct Disk {
+    directory: String,
+    crt_list: PathBuf,
+    adopted_file: PathBuf,
+    pub(super) entries: HashMap<Hostname, Entry>,
+}
+
+/// Runs what blocks where blocking is allowed.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| Error::Stopped)?
+}
+
+impl Disk {
+    /// Reads what is there; cleans up what a kill left behind, and makes what HAProxy needs to start at all.
+    pub(super) fn open(config: &HaproxyConfig) -> Result<Self> {
+        let directory = text(&config.directory)?;
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&config.directory)
+            .map_err(|source| unusable(&config.directory, source))?;
+        sweep(&config.directory)?;
+        let adopted_file = config.data.join("adopted");
+        let crt_list = config.crt_list.clone();
+        let mut disk = Self { directory, crt_list, adopted_file, entries: HashMap::new() };
+        disk.read_directory()?;
+        disk.read_adopted()?;
+        disk.write_default()?;
+        if let Some((path, text)) = disk.changed_list(&HashSet::new())? {
+            write(&path, text.as_bytes())?;
+        }
+        Ok(disk)
+    }
+
+    fn read_directory(&mut self) -> Result<()> {
+        let path = Path::new(&self.directory);
+        for file in std::fs::read_dir(path).map_err(|source| unusable(path, source))? {
+            let file = file.map_err(|source| unusable(path, source))?;
+            let Some(name) = self.name_of(&file.path().display().to_string()) else { continue };
+            // What cannot be read as a certificate would keep HAProxy from starting: it counts as not there.
+            match std::fs::read(file.path()).ok().and_then(|pem| Print::of_pem(&pem)) {
+                Some(print) => drop(self.entries.insert(name, Entry::new(print, None))),
+                None => tracing::warn!(file = %file.path().display(), "this file holds no certificate; it is not used"),
+            }
+        }
+        Ok(())
+    }
+
+    fn read_adopted(&mut self) -> Result<()> {
+        let text = match std::fs::read_to_string(&self.adopted_file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(source) => return Err(unusable(&self.adopted_file, source)),
+        };
+        for (name, file) in text.lines().filter_map(|line| line.split_once('\t')) {
+            let Ok(name) = Hostname::parse_host(name) else { continue };
+            match std::fs::read(file).ok().and_then(|pem| Print::of_pem(&pem)) {
+                Some(print) => {
+                    self.entries.insert(name, Entry::new(print, Some(file.to_owned())));
+                }
+                None => tracing::warn!(%name, file, "this file was taken over and holds no certificate any more"),
+            }
+        }
+        Ok(())
+    }
+
+    fn write_default(&self) -> Result<()> {
+        let path = Path::new(&self.directory).join(DEFAULT);
+        if path.exists() {
+            return Ok(());
+        }
+        let made = rcgen::generate_simple_self_signed(vec!["holdfast.invalid".to_owned()]);
+        let made = made.map_err(|error| Error::Unconfigurable(error.to_string()))?;
+        let pem = format!("{}{}", made.cert.pem(), made.signing_key.serialize_pem());
+        write(&path, pem.as_bytes())
+    }
+
+    /// Is this file ours, by its place?
+    pub(super) fn name_of(&self, file: &str) -> Option<Hostname> {
+        let name = file.strip_prefix(&self.directory)?.strip_prefix('/')?.strip_suffix(".pem")?;
+        Hostname::parse_host(name).ok().filter(|host| host.as_str() == name)
+    }
+
+    pub(super) fn default_file(&self) -> String {
+        format!("{}/{DEFAULT}", self.directory)
+    }
+
+    /// Is this file ours, by its place or because it was taken over?
+    pub(super) fn is_ours(&self, file: &str) -> bool {
+        file == self.default_file()
+            || self.name_of(file).is_some()
+            || self.entries.values().any(|entry| entry.adopted.as_deref() == Some(file))
+    }
+
+    /// Every file that was taken over.
+    pub(super) fn adopted_files(&self) -> HashSet<String> {
+        self.entries.values().filter_map(|entry| entry.adopted.clone()).collect()
+    }
+
+    /// Where a name's certificate lies, or would lie.
+    pub(super) fn file(&self, name: &Hostname) -> String {
+        let adopted = self.entries.get(name).and_then(|entry| entry.adopted.clone());
+        adopted.unwrap_or_else(|| format!("{}/{name}.pem", self.directory))
+    }
+
+    /// Writes the list, if it is not as it should be: lines of others as they are, then ours, without those that go.
+    pub(super) async fn write_list(&self, going: &HashSet<Hostname>) -> Result<()> {
+        match self.changed_list(going)? {
+            None => Ok(()),
+            Some((path, text)) => blocking(move || write(&path, text.as_bytes())).await,
+        }
+    }
+
+    /// The list and its new text, if that is another than it has.
+    fn changed_list(&self, going: &HashSet<Hostname>) -> Result<Option<(PathBuf, String)>> {
+        let before = match std::fs::read_to_string(&self.crt_list) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+            Err(source) => return Err(unusable(&self.crt_list, source)),
+        };
+        let after = self.list(&before, going);
+        Ok((after != before).then(|| (self.crt_list.clone(), after)))
+    }
+
+    fn list(&self, before: &str, going: &HashSet<Hostname>) -> String {
+        let file = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();
+        let mut lines: Vec<String> = before
+            .lines()
+            .filter(|line| self.name_of(&file(line)).is_none())
+            .map(str::to_owned)
+            .collect();
+        // HAProxy's first certificate is its default, and cannot be removed while it runs.
+        let default = self.default_file();
+        if !lines.iter().any(|line| file(line) == default) {
+            lines.insert(0, format!("{default} !*"));
+        }
+        let ours: BTreeMap<_, _> = self
+            .entries
+            .iter()
+            .filter(|(name, entry)| entry.adopted.is_none() && !going.contains(*name))
+            .collect();
+        lines.extend(ours.keys().map(|name| format!("{}/{name}.pem {name}", self.directory)));
+        lines.iter().map(|line| format!("{line}\n")).collect()
+    }
+
+    /// Takes the lines of a file off a list of others.
+    pub(super) fn unlist(list: &str, gone: &str) -> Result<()> {
+        let path = Path::new(list);
+        let before = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(source) => return Err(unusable(path, source)),
+        };
+        let kept = before.lines().filter(|line| line.split_whitespace().next() != Some(gone));
+        let after: String = kept.map(|line| format!("{line}\n")).collect();
+        if after == before { Ok(()) } else { write(path, after.as_bytes()) }
+    }
+
+    /// Keeps which files were taken over.
+    pub(super) fn write_adopted(&self) -> Result<()> {
+        let adopted: BTreeMap<_, _> = self
+            .entries
+            .iter()
+            .filter_map(|(name, entry)| Some((name, entry.adopted.as_ref()?)))
+            .collect();
+        let text: String =
+            adopted.iter().map(|(name, file)| format!("{name}\t{file}\n")).collect();
+        let before = std::fs::read_to_string(&self.adopted_file).unwrap_or_default();
+        if text == before { Ok(()) } else { write(&self.adopted_file, text.as_bytes()) }
+    }
+}
+
+impl Entry {
+    pub(super) const fn new(print: Print, adopted: Option<String>) -> Self {
+        Self { print, adopted, loaded: false, listed: false }
+    }
+}
+
+/// Writes a file of ours.
+pub(super) fn write(path: &Path, contents: &[u8]) -> Result<()> {
+    Ok(files::write(Point::FILE_EDGE, path, contents, Access::Private)?)
+}
+
+/// Removes a file of ours; one that is not there is no error.
+pub(super) fn remove(path: &Path) -> Result<()> {
+    let removed = around_sync(Point::FILE_EDGE, || std::fs::remove_file(path));
+    match removed {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(unusable(path, error)),
+        _ => Ok(()),
+    }
+}
+
+/// Files that a kill left half-written.
+pub(crate) fn sweep(directory: &Path) -> Result<()> {
+    for file in std::fs::read_dir(directory).map_err(|source| unusable(directory, source))?.flatten() {
+        let name = file.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with(".holdfast-") && name.ends_with(".new") {
+            tracing::info!(file = %file.path().display(), "a half-written file of an agent that was killed is removed");
+            remove(&file.path())?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn unusable(path: &Path, source: io::Error) -> Error {
+    Error::File { path: path.display().to_string(), source }
+}
+
+fn text(path: &Path) -> Result<String> {
+    let text = path.to_str().filter(|text| !text.contains(char::is_whitespace) && path.is_absolute());
+    let text = text.map(|text| text.trim_end_matches('/').to_owned());
+    text.ok_or_else(|| {
+        let shown = path.display();
+        Error::Unconfigurable(format!("{shown} must be an absolute path without spaces"))
+    })
+}

@@ -1,0 +1,128 @@
+//! Brings HAProxy's memory to what lies on disk: after a restart, a reload, or anything unclear.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+
+use holdfast_model::Hostname;
+use zeroize::Zeroizing;
+
+use super::disk::{Disk, blocking, unusable};
+use super::memory::{Memory, add, show};
+use super::runtime::Runtime;
+use super::stranger::Strangers;
+use super::transaction;
+use super::{HaproxyTarget, State};
+use crate::{Error, Result};
+
+impl HaproxyTarget {
+    /// Compares memory with disk, and loads what is missing or different.
+    pub(super) async fn refill(&self, state: &mut State, runtime: &mut Runtime) -> Result<()> {
+        let list = self.crt_list();
+        let memory = Memory::read(runtime).await?;
+        let Some(lines) = memory.lists.get(&list) else {
+            return Err(Error::CrtListUnknown { crt_list: list });
+        };
+        let disk = state.disk.as_mut().ok_or(Error::Stopped)?;
+        let listed: HashSet<&str> = lines.iter().map(|line| line.file.as_str()).collect();
+        note_loaded(disk, runtime, &memory).await?;
+        for (name, entry) in &mut disk.entries {
+            let file = match &entry.adopted {
+                Some(file) => file.clone(),
+                None => format!("{}/{name}.pem", self.config.directory.display()),
+            };
+            // A file that was taken over stands in the list of its former owner.
+            entry.listed = listed.contains(file.as_str())
+                || entry.adopted.is_some() && !memory.places(&file).is_empty();
+        }
+        disk.write_list(&HashSet::new()).await?;
+        self.mend(disk, runtime, &memory).await?;
+        let adopted = disk.adopted_files();
+        let ours = |file: &str| {
+            adopted.contains(file) || disk.name_of(file).is_some() || file == disk.default_file()
+        };
+        let orphan = |file: &String| disk.name_of(file).filter(|name| !disk.entries.contains_key(name));
+        state.orphans = memory.certificates.iter().filter_map(orphan).collect();
+        let others: Vec<_> =
+            memory.certificates.iter().filter(|file| !ours(file)).cloned().collect();
+        state.strangers = Strangers::read(runtime, &memory, others).await?;
+        Ok(())
+    }
+
+    async fn mend(&self, disk: &mut Disk, runtime: &mut Runtime, memory: &Memory) -> Result<()> {
+        let wrong: Vec<Hostname> = disk
+            .entries
+            .iter()
+            .filter(|(_, entry)| !entry.loaded || !entry.listed)
+            .map(|(name, _)| name.clone())
+            .collect();
+        let (mut mended, list) = (0_usize, self.crt_list());
+        for name in wrong {
+            match mend_one(disk, runtime, memory, &list, &name).await {
+                Ok(()) => mended += 1,
+                // One that HAProxy does not take must not keep the others out; the comparison with what is to be served finds it.
+                Err(error @ (Error::ProxyRefused { .. } | Error::PayloadTooLarge { .. } | Error::File { .. })) => {
+                    tracing::warn!(%name, error = crate::error::chain(&error), "a certificate on disk cannot be loaded");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if mended > 0 {
+            tracing::info!(mended, "HAProxy was filled with certificates that it did not have");
+        }
+        Ok(())
+    }
+}
+
+/// Finds which of ours are in memory as they are on disk.
+async fn note_loaded(disk: &mut Disk, runtime: &mut Runtime, memory: &Memory) -> Result<()> {
+    let files: Vec<(Hostname, String)> = disk
+        .entries
+        .keys()
+        .map(|name| (name.clone(), disk.file(name)))
+        .filter(|(_, file)| memory.certificates.contains(file))
+        .collect();
+    let (names, files): (Vec<_>, Vec<_>) = files.into_iter().unzip();
+    let shown = show(runtime, &files).await?;
+    let mut loaded: HashMap<Hostname, Option<[u8; 20]>> =
+        names.into_iter().zip(shown.into_iter().map(|shown| shown.sha1)).collect();
+    for (name, entry) in &mut disk.entries {
+        entry.loaded = loaded.remove(name).flatten() == Some(entry.print.sha1);
+    }
+    Ok(())
+}
+
+async fn mend_one(
+    disk: &mut Disk,
+    runtime: &mut Runtime,
+    memory: &Memory,
+    list: &str,
+    name: &Hostname,
+) -> Result<()> {
+    let file = disk.file(name);
+    let Some(entry) = disk.entries.get(name).cloned() else { return Ok(()) };
+    if !entry.loaded {
+        let pem = read(file.clone()).await?;
+        if !memory.certificates.contains(&file) {
+            transaction::create(runtime, &file).await?;
+        }
+        transaction::put(runtime, &file, &pem, |other| disk.is_ours(other)).await?;
+    }
+    if !entry.listed && entry.adopted.is_none() {
+        add(runtime, list, &file, name.as_str()).await?;
+    }
+    if let Some(entry) = disk.entries.get_mut(name) {
+        entry.loaded = true;
+        entry.listed |= entry.adopted.is_none();
+    }
+    Ok(())
+}
+
+async fn read(file: String) -> Result<Zeroizing<String>> {
+    let path = PathBuf::from(file);
+    blocking(move || {
+        let pem = std::fs::read_to_string(&path).map_err(|source| unusable(&path, source))?;
+        let lines = pem.lines().map(str::trim_end).filter(|line| !line.is_empty());
+        Ok(Zeroizing::new(lines.flat_map(|line| [line, "\n"]).collect()))
+    })
+    .await
+}

@@ -1,0 +1,206 @@
+//! A real HAProxy: certificates put there, renewed and taken away without a reload, whatever happens to it.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use holdfast_agent::Target as _;
+use holdfast_testkit::eventually;
+
+use crate::kit::{LIMIT, Memory, Proxied, name, pem};
+
+#[tokio::test]
+async fn added_renewed_and_removed_without_a_reload() {
+    let edge = Proxied::new().await;
+    let running = edge.run();
+    let pid = edge.haproxy.process().unwrap().pid();
+    let first = edge.served("shop.test").await;
+    let other = edge.served("other.test").await;
+    assert_eq!(edge.visit("shop.test").await, first);
+    let mode = std::fs::metadata(edge.file("shop.test")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let line = format!("{} shop.test\n", edge.file("shop.test"));
+    assert!(edge.read_list().contains(&line), "{}", edge.read_list());
+    let second = edge.served("shop.test").await;
+    assert_eq!((edge.visit("shop.test").await, edge.visit("other.test").await), (second, other));
+    edge.memory.withdraw("shop.test");
+    edge.memory.until_seen("shop.test", None).await;
+    edge.visitor().refusal("shop.test").await;
+    assert!(!std::fs::exists(edge.file("shop.test")).unwrap());
+    assert!(!edge.read_list().contains("shop.test"));
+    assert!(!edge.haproxy.ask("show ssl cert").await.unwrap().contains("shop.test"));
+    assert_eq!(edge.haproxy.process().unwrap().pid(), pid);
+    // What is on disk is what a start finds.
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_restart_of_haproxy_finds_everything_on_disk() {
+    let mut edge = Proxied::new().await;
+    let _running = edge.run();
+    let (one, two) = (edge.served("one.test").await, edge.served("two.test").await);
+    edge.haproxy.restart().await.unwrap();
+    assert_eq!((edge.visit("one.test").await, edge.visit("two.test").await), (one, two));
+    let again = edge.served("one.test").await;
+    assert_eq!(edge.visit("one.test").await, again);
+}
+
+#[tokio::test]
+async fn what_haproxy_lost_is_filled_in_again_and_repaired_on_disk() {
+    let mut edge = Proxied::new().await;
+    let _running = edge.run();
+    let (one, two) = (edge.served("one.test").await, edge.served("two.test").await);
+    let list = edge.read_list();
+    // As if it had been started from what was there long ago.
+    let default = list.lines().next().unwrap().to_owned();
+    edge.haproxy.kill().await.unwrap();
+    edge.haproxy.scratch().write("crt-list", format!("{default}\n")).unwrap();
+    edge.haproxy.start().await.unwrap();
+    for (host, sha256) in [("one.test", &one), ("two.test", &two)] {
+        eventually(LIMIT, "the certificate to be there again", async || {
+            let seen = edge.visitor().visit(host).await.map(|visit| visit.sha256);
+            if seen.as_ref().ok() == Some(sha256) { Ok(()) } else { Err(format!("{seen:?}")) }
+        })
+        .await;
+    }
+    assert_eq!(edge.read_list(), list);
+}
+
+#[tokio::test]
+async fn a_reload_in_the_middle_loses_nothing() {
+    let mut edge = Proxied::new().await;
+    let _running = edge.run();
+    edge.served("one.test").await;
+    let old = edge.haproxy.reload().await.unwrap();
+    let renewed = edge.served("one.test").await;
+    assert_eq!(edge.visit("one.test").await, renewed);
+    old.kill().await.unwrap();
+    assert_eq!(edge.visit("one.test").await, renewed);
+}
+
+#[tokio::test]
+async fn a_start_of_the_agent_repairs_memory_and_disk_in_both_directions() {
+    let edge = Proxied::new().await;
+    let running = edge.run();
+    let hosts = ["kept.test", "unloaded.test", "changed.test", "erased.test", "removed.test"];
+    for host in hosts {
+        edge.served(host).await;
+    }
+    running.stop().await;
+    let list = edge.haproxy.crt_list().display().to_string();
+    let ask = async |command: String| edge.haproxy.ask(&command).await.unwrap();
+    // Gone from memory.
+    ask(format!("del ssl crt-list {list} {}", edge.file("unloaded.test"))).await;
+    ask(format!("del ssl cert {}", edge.file("unloaded.test"))).await;
+    // Another certificate on disk.
+    let strange = edge.authority.issue("changed.test");
+    edge.haproxy.scratch().write("certs/changed.test.pem", pem(&strange)).unwrap();
+    // Gone from disk, and half-written files.
+    std::fs::remove_file(edge.file("erased.test")).unwrap();
+    edge.haproxy.scratch().write("certs/.holdfast-abc.new", "half").unwrap();
+    edge.haproxy.scratch().write("certs/broken.test.pem", "no PEM").unwrap();
+    // Not wanted any more.
+    edge.memory.withdraw("removed.test");
+    let _running = edge.run();
+    for host in ["unloaded.test", "changed.test", "erased.test", "kept.test"] {
+        let wanted = edge.memory.change(host).certificate.unwrap().1;
+        eventually(LIMIT, "what is wanted to be served", async || {
+            let seen = edge.visitor().visit(host).await.map(|visit| visit.sha256);
+            if seen.as_ref().ok() == Some(&wanted) { Ok(()) } else { Err(format!("{host}: {seen:?}")) }
+        })
+        .await;
+    }
+    edge.memory.until_seen("removed.test", None).await;
+    assert!(!std::fs::exists(edge.file("removed.test")).unwrap());
+    assert!(std::fs::exists(edge.file("erased.test")).unwrap());
+    assert!(!edge.haproxy.certificates().join(".holdfast-abc.new").exists());
+    assert!(!edge.read_list().contains("broken.test"));
+}
+
+#[tokio::test]
+async fn unchanged_certificates_are_neither_fetched_nor_probed_at_a_start() {
+    let edge = Proxied::new().await;
+    let running = edge.run();
+    for n in 0..20 {
+        edge.deploy(&format!("n{n}.test"));
+    }
+    let all = |memory: &Memory| (memory.acknowledged() == memory.at()).then_some(());
+    edge.memory.until("everything to be reported", all).await;
+    running.stop().await;
+    let before = edge.memory.reports().iter().map(|report| report.observations.len()).sum::<usize>();
+    let fetched = edge.memory.fetched();
+    let _running = edge.run();
+    let last = edge.served("last.test").await;
+    assert_eq!(edge.visit("last.test").await, last);
+    let after = edge.memory.reports().iter().map(|report| report.observations.len()).sum::<usize>();
+    assert_eq!((after - before, edge.memory.fetched() - fetched), (1, 1));
+}
+
+/// The fault of HAProxy: what is set for B while a transaction for A is open is committed for A.
+#[tokio::test]
+async fn a_crossed_transaction_is_survived() {
+    let edge = Proxied::new().await;
+    let running = edge.run();
+    let (a, b) = (edge.served("a.test").await, edge.served("b.test").await);
+    running.stop().await;
+    // By hand, as an agent would that knew nothing of it: B's certificate ends up at A.
+    let new_b = edge.authority.issue("b.test");
+    let set = |host: &str, bundle| format!("set ssl cert {} <<\n{}", edge.file(host), pem(bundle));
+    let said = edge.haproxy.ask(&set("a.test", &edge.authority.issue("a.test"))).await.unwrap();
+    assert!(said.contains("Transaction created for certificate"), "{said}");
+    let said = edge.haproxy.ask(&set("b.test", &new_b)).await.unwrap();
+    assert_eq!(said, format!("Transaction updated for certificate {}!", edge.file("a.test")));
+    // The transaction is still open, with B's certificate in A's place. The agent must neither use nor commit it.
+    let _running = edge.run();
+    let renewed = edge.served("b.test").await;
+    assert_eq!((edge.visit("a.test").await, edge.visit("b.test").await), (a.clone(), renewed));
+    assert_ne!(a, b);
+    let said = edge.haproxy.ask(&format!("commit ssl cert {}", edge.file("a.test"))).await.unwrap();
+    assert!(said.contains("No ongoing transaction"), "{said}");
+    assert_eq!(edge.visit("a.test").await, a);
+}
+
+#[tokio::test]
+async fn somebody_elses_transaction_is_left_alone_and_told_of() {
+    let haproxy = holdfast_testkit::Haproxy::prepare().unwrap();
+    let authority = crate::kit::Authority::new();
+    let strange = authority.issue("strange.test");
+    let file = haproxy.scratch().write("strange.pem", pem(&strange)).unwrap();
+    let list = haproxy.scratch().write("strange-list", format!("{}\n", file.display())).unwrap();
+    let edge = Proxied::with(haproxy.with_list(&list)).await;
+    let _running = edge.run();
+    edge.served("ours.test").await;
+    let said = edge.haproxy.ask(&format!("set ssl cert {} <<\n{}", file.display(), pem(&strange)));
+    assert!(said.await.unwrap().contains("Transaction created"));
+    let renewed = edge.deploy("ours.test");
+    let locked = |memory: &Memory| memory.complaint().filter(|note| note.code == "edge-transaction-locked");
+    let note = edge.memory.until("the complaint", locked).await;
+    assert!(note.detail.contains(&format!("abort ssl cert {}", file.display())), "{note}");
+    edge.haproxy.ask(&format!("abort ssl cert {}", file.display())).await.unwrap();
+    edge.memory.until_seen("ours.test", Some(&renewed)).await;
+    let over = |memory: &Memory| memory.complaint().is_none().then_some(());
+    edge.memory.until("the complaint to end", over).await;
+}
+
+#[tokio::test]
+async fn a_dead_socket_is_complained_of_and_what_came_meanwhile_is_applied() {
+    let mut edge = Proxied::new().await;
+    let _running = edge.run();
+    edge.served("one.test").await;
+    edge.haproxy.kill().await.unwrap();
+    let renewed = edge.deploy("one.test");
+    let dead = |memory: &Memory| memory.complaint().filter(|note| note.code == "edge-proxy-unreachable");
+    edge.memory.until("the complaint", dead).await;
+    edge.haproxy.start().await.unwrap();
+    edge.memory.until_seen("one.test", Some(&renewed)).await;
+    assert_eq!(edge.visit("one.test").await, renewed);
+}
+
+#[tokio::test]
+async fn a_list_that_haproxy_has_not_loaded_is_named() {
+    let edge = Proxied::new().await;
+    let mut settings = edge.settings();
+    settings.crt_list = edge.haproxy.path().join("another-list");
+    let target = holdfast_agent::HaproxyTarget::new(settings).unwrap();
+    let refused = target.inventory().await.unwrap_err().to_string();
+    assert!(refused.contains("another-list; put `crt-list"), "{refused}");
+    assert_eq!(target.probe(&name("nobody.test")).await.unwrap(), None);
+}

@@ -1,0 +1,152 @@
+//! Nothing wrong is served, and nothing is taken away because the control plane is wrong.
+
+use std::time::Duration;
+
+use holdfast_testkit::Haproxy;
+
+use crate::kit::{Lie, Memory, Proxied};
+
+async fn refused(edge: &Proxied, host: &str, code: &str, words: &str) {
+    let refusal = |memory: &Memory| memory.observed(host)?.error;
+    let note = edge.memory.until(&format!("{host} to be refused"), refusal).await;
+    assert!(note.code == code && note.detail.contains(words), "{note}");
+}
+
+#[tokio::test]
+async fn bad_certificates_are_refused_and_told_of() {
+    let edge = Proxied::new().await;
+    let _running = edge.run();
+    let before = edge.served("swapped.test").await;
+    // A key of another.
+    let mut swapped = edge.authority.issue("swapped.test");
+    swapped.key = edge.authority.issue("other.test").key;
+    edge.memory.deploy(&swapped);
+    // A certificate of another name.
+    let mut foreign = edge.authority.issue("victim.test");
+    foreign.name = crate::kit::name("foreign.test");
+    edge.memory.deploy(&foreign);
+    edge.memory.deploy(&edge.authority.issue_expired("expired.test"));
+    // Not the one that was announced.
+    let mut other = edge.authority.issue("announced.test");
+    other.summary.sha256 = "0".repeat(64);
+    edge.memory.deploy(&other);
+    let good = edge.served("good.test").await;
+    let unusable = "edge-certificate-unusable";
+    refused(&edge, "swapped.test", unusable, "swapped.test").await;
+    refused(&edge, "foreign.test", unusable, "foreign.test").await;
+    refused(&edge, "expired.test", unusable, "expired at").await;
+    refused(&edge, "announced.test", unusable, "not the one that was announced").await;
+    assert_eq!((edge.visit("swapped.test").await, edge.visit("good.test").await), (before, good));
+    edge.visitor().refusal("foreign.test").await;
+    assert!(!edge.read_list().contains("foreign.test") && !edge.read_list().contains("expired.test"));
+    let mended = edge.served("expired.test").await;
+    assert_eq!(edge.visit("expired.test").await, mended);
+}
+
+#[tokio::test]
+async fn a_chain_too_large_for_haproxy_is_refused_before_it_does_harm() {
+    let edge = Proxied::new().await;
+    let _running = edge.run();
+    let before = edge.served("large.test").await;
+    edge.memory.deploy(&edge.authority.issue_large("large.test"));
+    refused(&edge, "large.test", "payload-too-large", "raise tune.bufsize").await;
+    assert_eq!(edge.visit("large.test").await, before);
+    assert_eq!(edge.served("small.test").await, edge.visit("small.test").await);
+}
+
+#[tokio::test]
+async fn a_chain_as_large_as_haproxy_was_made_for_is_served() {
+    let haproxy = Haproxy::prepare().unwrap().with_global("tune.bufsize 65536");
+    let edge = Proxied::with(haproxy).await;
+    let mut settings = edge.settings();
+    settings.bufsize = 65_536;
+    let target = std::sync::Arc::new(holdfast_agent::HaproxyTarget::new(settings).unwrap());
+    let _running = crate::kit::Running::start(edge.memory.clone(), target, edge.config());
+    let sha256 = edge.memory.deploy(&edge.authority.issue_large("large.test"));
+    edge.memory.until_seen("large.test", Some(&sha256)).await;
+}
+
+/// So many names that a listing without most of them is not believed.
+const NAMES: usize = 24;
+
+async fn full() -> (Proxied, Vec<(String, String)>) {
+    let edge = Proxied::new().await;
+    let running = edge.run();
+    let served: Vec<_> = (0..NAMES)
+        .map(|n| format!("n{n}.test"))
+        .map(|host| (host.clone(), edge.deploy(&host)))
+        .collect();
+    for (host, sha256) in &served {
+        edge.memory.until_seen(host, Some(sha256)).await;
+    }
+    let all = |memory: &Memory| (memory.acknowledged() == memory.at()).then_some(());
+    edge.memory.until("everything to be reported", all).await;
+    running.stop().await;
+    (edge, served)
+}
+
+async fn all_served(edge: &Proxied, served: &[(String, String)]) {
+    for (host, sha256) in served {
+        assert_eq!(edge.visit(host).await, *sha256, "{host}");
+    }
+}
+
+#[tokio::test]
+async fn a_control_plane_that_lists_little_or_nothing_takes_nothing_away() {
+    let (edge, served) = full().await;
+    for lie in [Lie::Empty, Lie::Only(NAMES / 3), Lie::Broken, Lie::Back] {
+        edge.memory.lie(Some(lie));
+        let running = edge.run();
+        let code = match lie {
+            Lie::Empty | Lie::Only(_) => "listing-shrank",
+            Lie::Broken => "edge-control-plane-nonsense",
+            Lie::Back => "edge-revision-went-back",
+        };
+        let complaint = |memory: &Memory| memory.complaint().filter(|note| note.code == code);
+        edge.memory.until(&format!("{lie:?} to be complained of"), complaint).await;
+        all_served(&edge, &served).await;
+        running.stop().await;
+    }
+    // One at a time names do go.
+    edge.memory.lie(Some(Lie::Empty));
+    let running = edge.run();
+    edge.memory.withdraw("n3.test");
+    edge.memory.until_seen("n3.test", None).await;
+    edge.visitor().refusal("n3.test").await;
+    assert_eq!(edge.visit("n4.test").await, served[4].1);
+    running.stop().await;
+    // And all of them once a person says so.
+    let confirm = edge.haproxy.scratch().write("remove-unlisted", "").unwrap();
+    let _running = edge.run();
+    holdfast_testkit::eventually(Duration::from_secs(60), "all to be gone", async || {
+        let list = edge.read_list();
+        if list.lines().count() == 1 && !confirm.exists() { Ok(()) } else { Err(list) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_control_plane_that_is_away_takes_nothing_away() {
+    let (edge, served) = full().await;
+    edge.memory.down.store(true, std::sync::atomic::Ordering::Relaxed);
+    let running = edge.run();
+    all_served(&edge, &served).await;
+    edge.memory.down.store(false, std::sync::atomic::Ordering::Relaxed);
+    edge.served("new.test").await;
+    all_served(&edge, &served).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_few_names_that_are_not_listed_any_more_go() {
+    let (edge, served) = full().await;
+    edge.memory.forget("n5.test");
+    let running = edge.run();
+    holdfast_testkit::eventually(Duration::from_secs(60), "the name to go", async || {
+        if edge.read_list().contains("n5.test") { Err("still there") } else { Ok(()) }
+    })
+    .await;
+    running.stop().await;
+    assert_eq!(edge.visit("n6.test").await, served[6].1);
+    edge.visitor().refusal("n5.test").await;
+}
