@@ -27,6 +27,9 @@ pub enum Error {
         "{0} can lose acknowledged leases in a failover: say weak_store = true if every effect is fenced elsewhere"
     )]
     WeakStore(&'static str),
+    /// A beacon was asked for where the store has none.
+    #[error("this store has no beacons: only leases in PostgreSQL can have one")]
+    NoBeacon,
     /// A URL that names no store.
     #[error("not a store's address: {0}")]
     Address(String),

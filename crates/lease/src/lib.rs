@@ -19,7 +19,7 @@ pub mod rules;
 mod simulation;
 pub mod store;
 
-pub use self::elector::{Elector, Events, Health, Leadership, Standing, Work};
+pub use self::elector::{Elector, Events, FullyGuarded, Health, Leadership, Standing, Work};
 pub use self::error::{Error, StoreError};
 pub use self::event::{Event, Happening, Loss};
 pub use self::fence::Token;

@@ -34,6 +34,8 @@ pub struct Options {
     pub reservation: Duration,
     /// By how much a contender hesitates, per step its priority is below the last holder's: 50 ms.
     pub priority_step: Duration,
+    /// How often a follower looks whether the holder's beacon is still there, where both keep one: 50 ms.
+    pub beacon_interval: Duration,
 }
 
 impl Default for Options {
@@ -57,6 +59,7 @@ impl Options {
             poll_interval: lease_duration / 15,
             reservation: lease_duration / 6,
             priority_step: Duration::from_millis(50).min(lease_duration / 60),
+            beacon_interval: Duration::from_millis(50).min(lease_duration / 20),
         }
     }
 
@@ -77,6 +80,7 @@ impl Options {
             poll: self.poll_interval,
             reservation: self.reservation,
             priority_step: self.priority_step,
+            beacon: self.beacon_interval,
             drift_ppm: Self::ppm(self.drift),
             margin: self.margin,
         })
@@ -108,6 +112,7 @@ impl Options {
             ("retry_interval", self.retry_interval),
             ("margin", self.margin),
             ("poll_interval", self.poll_interval),
+            ("beacon_interval", self.beacon_interval),
         ];
         let zero = spans.into_iter().find(|(_, span)| span.is_zero());
         let zero = zero.map(|(name, _)| format!("{name} is zero"));
@@ -158,6 +163,8 @@ pub struct Timing {
     pub(crate) poll: Duration,
     pub(crate) reservation: Duration,
     pub(crate) priority_step: Duration,
+    /// How often the holder's beacon is looked for.
+    pub(crate) beacon: Duration,
     pub(crate) drift_ppm: u32,
     pub(crate) margin: Duration,
 }

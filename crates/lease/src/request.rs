@@ -26,7 +26,7 @@ pub struct Acquire {
     pub above: Term,
     /// The row may be taken in exactly this state, whatever the clock says: it was unchanged for a whole lease.
     pub unchanged: Option<Version>,
-    /// The row may be taken if its owner's beacon is gone.
+    /// The asker keeps a beacon, which is noted with the row; and the row may be taken if its owner's beacon is gone.
     pub beacon: bool,
     /// Past this time the store does nothing.
     pub not_after: StoreTime,
@@ -37,7 +37,7 @@ pub struct Acquire {
 pub enum Acquired {
     /// It is the asker's, as this row says.
     Granted(Row),
-    /// It is not; this is the row, where one could be read.
+    /// It is not; this is the row that was in the way, where it could be read.
     Refused(Option<Row>),
     /// The request came too late to act.
     TooLate,
@@ -75,7 +75,7 @@ pub enum Renewed {
         /// In whose favour.
         successor: Option<Holder>,
     },
-    /// It is no longer the asker's; this is the row, where there is one.
+    /// It is no longer the asker's; this is the row, where one could be read.
     Gone(Option<Row>),
     /// The request came too late to act.
     TooLate,

@@ -26,6 +26,8 @@ pub(super) struct Condition {
     pub(super) failure: Option<String>,
     /// Whether wake-ups are lost; polling goes on.
     pub(super) deaf: bool,
+    /// Whether the beacon is out, where one is wanted.
+    pub(super) dark: bool,
     /// The driver has ended, in order or not.
     pub(super) ended: bool,
 }
@@ -60,6 +62,10 @@ impl Condition {
             None if self.deaf => {
                 Health::Degraded("nothing can wake this process: polling".to_owned())
             }
+            None if self.dark => Health::Degraded(
+                "its beacon is out: should this process die, nobody knows before its leases expire"
+                    .to_owned(),
+            ),
             None => Health::Healthy,
         }
     }

@@ -1,12 +1,16 @@
 //! Listening for wake-ups, for ever: connects anew whenever the connection ends.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use tokio::sync::mpsc;
 use tracing::debug;
 
 use super::Shared;
 use super::driver::Command;
+use crate::error::StoreError;
+use crate::identity::Name;
 use crate::store::Listener;
 
 pub(super) async fn listen(
@@ -17,10 +21,10 @@ pub(super) async fn listen(
     let mut condition = shared.condition.subscribe();
     let hear = async {
         loop {
-            if listener.connect().await.is_ok() {
+            if connect(&mut *listener, &shared).await.is_ok() {
                 tell(&commands, Command::Listening(true))?;
                 loop {
-                    match listener.next().await {
+                    match next(&mut *listener).await {
                         Ok(name) => tell(&commands, Command::Woken(name))?,
                         Err(error) => {
                             debug!(%error, "wake-ups are lost");
@@ -41,7 +45,28 @@ pub(super) async fn listen(
     }
 }
 
+async fn connect(listener: &mut dyn Listener, shared: &Shared) -> Result<(), StoreError> {
+    let late = || StoreError::new("listening for wake-ups", "no answer in time");
+    let limit = shared.clock.now() + shared.timing.request_timeout;
+    tokio::select! {
+        connected = AssertUnwindSafe(listener.connect()).catch_unwind() => {
+            connected.unwrap_or_else(|_| Err(panicked()))
+        }
+        () = shared.clock.sleep_until(limit) => Err(late()),
+    }
+}
+
+async fn next(listener: &mut dyn Listener) -> Result<Name, StoreError> {
+    let told = AssertUnwindSafe(listener.next()).catch_unwind().await;
+    told.unwrap_or_else(|_| Err(panicked()))
+}
+
+/// A listener's panic is a lost connection: the task that hears must not end in silence.
+fn panicked() -> StoreError {
+    StoreError::new("listening for wake-ups", "the listener panicked")
+}
+
 /// None when nobody is there to be told.
-fn tell(commands: &mpsc::WeakUnboundedSender<Command>, command: Command) -> Option<()> {
+pub(super) fn tell(commands: &mpsc::WeakUnboundedSender<Command>, command: Command) -> Option<()> {
     commands.upgrade()?.send(command).ok()
 }

@@ -3,23 +3,28 @@
 //! The driver task alone touches the store and the protocol. Handles read what it publishes: a deadline that is compared
 //! at every question, a watch, and a stream of events.
 
+mod beacon;
 mod belief;
 mod driver;
 mod health;
 mod hearing;
 mod leadership;
+mod supervision;
 mod work;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 
+pub use self::beacon::FullyGuarded;
+use self::beacon::Lamp;
 use self::belief::Belief;
 use self::driver::{Command, Driver};
 use self::health::Condition;
 pub use self::health::Health;
+use self::leadership::Inner;
 pub use self::leadership::Leadership;
 use self::work::Progress;
 pub use self::work::Work;
@@ -59,6 +64,8 @@ struct Local {
     belief: Belief,
     standing: watch::Sender<Standing>,
     progress: Mutex<Option<Arc<Progress>>>,
+    /// The row as it was last granted to this process.
+    granted: Mutex<Option<Row>>,
 }
 
 /// What the driver and the handles share.
@@ -69,7 +76,10 @@ struct Shared {
     timing: Timing,
     condition: watch::Sender<Condition>,
     listeners: Mutex<Vec<mpsc::UnboundedSender<Event>>>,
-    leases: Mutex<BTreeMap<Name, Weak<Local>>>,
+    locals: Mutex<BTreeMap<Name, Weak<Local>>>,
+    /// Two who contend for one lease in one process share a handle.
+    handles: Mutex<BTreeMap<Name, Weak<Inner>>>,
+    lamp: Mutex<Lamp>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -84,7 +94,7 @@ impl Shared {
     /// The lease whose work has not shown the progress it promised.
     fn stuck(&self) -> Option<String> {
         let now = self.clock.now();
-        let leases = lock(&self.leases);
+        let leases = lock(&self.locals);
         leases.iter().find_map(|(name, local)| {
             let local = local.upgrade()?;
             let overdue = lock(&local.progress).as_ref()?.overdue(now)?;
@@ -93,6 +103,16 @@ impl Shared {
                 format!("work under {name} is {overdue:?} behind the progress it promised")
             })
         })
+    }
+
+    /// Forgets a lease whose last handle is gone, unless a new one has been made.
+    fn forget(&self, name: &Name, local: &Arc<Local>) {
+        let mut handles = lock(&self.handles);
+        let mut locals = lock(&self.locals);
+        if locals.get(name).is_some_and(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(local))) {
+            locals.remove(name);
+            handles.remove(name);
+        }
     }
 }
 
@@ -129,7 +149,9 @@ impl Elector {
             timing,
             condition,
             listeners: Mutex::default(),
-            leases: Mutex::default(),
+            locals: Mutex::default(),
+            handles: Mutex::default(),
+            lamp: Mutex::new(store.beacon().map_or(Lamp::Missing, Lamp::Unlit)),
         });
         if let Some(listener) = store.listener() {
             shared.condition.send_modify(|condition| condition.deaf = true);
@@ -145,19 +167,64 @@ impl Elector {
             flight: None,
             detailed: options.enable_detailed_logging,
             leaving: false,
+            alone: false,
+            withdrawn: BTreeSet::new(),
         };
         tokio::spawn(driver.run());
         Ok(Self { shared, commands })
     }
 
-    /// Contends for a lease until the last clone of the handle is dropped.
+    /// Contends for a lease until the last clone of the handle is dropped. Who contends for the same lease again gets a clone, and
+    /// the last wish counts.
     pub fn contend(&self, name: &Name, wish: Wish) -> Leadership {
-        let (standing, _) = watch::channel(Standing::Unknown);
-        let local =
-            Arc::new(Local { belief: Belief::default(), standing, progress: Mutex::default() });
-        lock(&self.shared.leases).insert(name.clone(), Arc::downgrade(&local));
-        self.commands.send(Command::Contend(name.clone(), wish, local.clone())).ok();
-        Leadership::new(name.clone(), local, self.shared.clone(), self.commands.clone())
+        self.contend_as(name, wish, false)
+    }
+
+    /// Contends for a lease with a beacon: should this process die, the next one leads at once, not after a whole lease.
+    ///
+    /// It gives up that at most one process believes it holds the lease, and that belief ends before the store's row does: see
+    /// [`FullyGuarded`] for what must be true of the lease. Every contender for it should contend in this way. It takes another
+    /// connection, and followers look every [`Options::beacon_interval`]. Refused where the store has no beacons. Must be called
+    /// within a tokio runtime.
+    pub fn contend_with_beacon(
+        &self,
+        name: &Name,
+        wish: Wish,
+        _promise: FullyGuarded,
+    ) -> Result<Leadership, Error> {
+        let mut lamp = lock(&self.shared.lamp);
+        match std::mem::replace(&mut *lamp, Lamp::Kept) {
+            Lamp::Missing => {
+                *lamp = Lamp::Missing;
+                return Err(Error::NoBeacon);
+            }
+            Lamp::Unlit(beacon) => {
+                self.shared.condition.send_modify(|condition| condition.dark = true);
+                let commands = self.commands.downgrade();
+                tokio::spawn(beacon::keep(beacon, commands, self.shared.clone()));
+            }
+            Lamp::Kept => {}
+        }
+        drop(lamp);
+        Ok(self.contend_as(name, wish, true))
+    }
+
+    fn contend_as(&self, name: &Name, wish: Wish, beacon: bool) -> Leadership {
+        let mut handles = lock(&self.shared.handles);
+        let known = handles.get(name).and_then(Weak::upgrade);
+        let inner = known.unwrap_or_else(|| {
+            let (standing, _) = watch::channel(Standing::Unknown);
+            let (progress, granted) = (Mutex::default(), Mutex::default());
+            let local = Arc::new(Local { belief: Belief::default(), standing, progress, granted });
+            lock(&self.shared.locals).insert(name.clone(), Arc::downgrade(&local));
+            let (shared, commands) = (self.shared.clone(), self.commands.clone());
+            Arc::new(Inner { name: name.clone(), local, shared, commands })
+        });
+        handles.insert(name.clone(), Arc::downgrade(&inner));
+        // Sent while nobody else can make a handle: the driver must see them in the order they were made.
+        let local = inner.local.clone();
+        self.commands.send(Command::Contend(name.clone(), wish, beacon, local)).ok();
+        Leadership(inner)
     }
 
     /// Runs work under a lease of its own: acquired now or refused with who holds it, kept renewed while the work runs, released at
@@ -173,7 +240,12 @@ impl Elector {
     /// The events of all leases from now on, in order, none missing.
     pub fn events(&self) -> Events {
         let (sender, receiver) = mpsc::unbounded_channel();
-        self.shared.listeners().push(sender);
+        let mut listeners = self.shared.listeners();
+        // After the end nobody tells anything: the stream ends at once.
+        if !self.shared.condition.borrow().ended {
+            listeners.push(sender);
+        }
+        drop(listeners);
         Events(receiver)
     }
 

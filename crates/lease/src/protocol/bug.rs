@@ -23,6 +23,9 @@ pub(crate) enum Bug {
     FailbackWithoutCooldown,
     NoPolling,
     TermOfOwnRowReused,
+    BeaconLossIgnored,
+    BeaconLossForgotten,
+    BeaconGoneByRestart,
 }
 
 /// The bug switched on, if any.

@@ -21,6 +21,9 @@ impl State {
             let told = tell(name, *term, Happening::SteppedDown { successor: None });
             actions.extend([Action::Disbelieve(name.clone()), told]);
         }
+        if let Some(lease) = self.leases.get_mut(name) {
+            lease.unsettled = false;
+        }
         self.settle(name, now);
     }
 
@@ -46,6 +49,10 @@ impl State {
         let Some(lease) = self.leases.get_mut(name) else { return };
         let Phase::Ending(ending) = &lease.phase else { return };
         let pause = if ending.by_choice { reservation } else { Duration::ZERO };
-        lease.phase = if lease.wanted { follow(now, now + pause) } else { Phase::Idle };
+        if lease.wanted {
+            lease.phase = follow(now, now + pause);
+        } else {
+            self.rest(name);
+        }
     }
 }

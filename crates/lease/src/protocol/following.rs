@@ -56,7 +56,12 @@ impl State {
     fn plan_wait(&mut self, name: &Name, row: &Row, sight: Sight, at: StoreTime, now: Moment) {
         let still_until = sight.since + self.timing.still(row.ttl);
         let expiry = now + row.expires_at.since(at) + GAP;
-        let poll = if self.listening { self.timing.ttl } else { self.timing.poll };
+        let beacon = row.beacon && self.leases.get(name).is_some_and(|lease| lease.beacon);
+        let poll = match (beacon && self.lit, self.listening) {
+            (true, _) => self.timing.beacon,
+            (false, true) => self.timing.ttl,
+            (false, false) => self.timing.poll,
+        };
         let poll = now + poll + self.jitter(poll / 8);
         let ask_at = self.ask_at(name, row, sight);
         let never = self.bugs.has(Bug::NoPolling);
@@ -120,7 +125,7 @@ impl State {
             ttl: self.timing.ttl,
             above,
             unchanged,
-            beacon: lease.wish.beacon,
+            beacon: lease.beacon && self.lit,
             not_after: self.not_after(now),
         }
     }
@@ -132,7 +137,7 @@ impl State {
         let Some(lease) = self.leases.get_mut(name) else { return };
         let Phase::Following(following) = &mut lease.phase else { return };
         if !lease.wanted {
-            lease.phase = Phase::Idle;
+            self.rest(name);
             return;
         }
         following.look_at(now + pause);

@@ -5,7 +5,7 @@ use crate::event::{Event, Happening, Loss};
 use crate::identity::{Holder, Name, Term};
 use crate::protocol::bug::Bug;
 use crate::protocol::input::Action;
-use crate::protocol::lease::{Draining, Ending, Following, Holding, Phase, Releasing};
+use crate::protocol::lease::{Draining, Ending, Following, Holding, Lease, Phase, Releasing};
 use crate::protocol::state::State;
 use crate::request::Renewed;
 use crate::row::Row;
@@ -41,24 +41,25 @@ impl State {
         failing && held.draining.is_none()
     }
 
-    /// The store granted a lease in answer to a request sent at `sent`.
+    /// The store granted a lease in answer to a request sent at `sent`; `dark`: the beacon it was sent with is gone.
     pub(crate) fn granted(
         &mut self,
         name: &Name,
         row: &Row,
-        sent: Moment,
-        now: Moment,
+        (sent, now, dark): (Moment, Moment, bool),
         actions: &mut Vec<Action>,
     ) {
         let deadline = self.deadline(sent, now);
         let until = sent + self.timing.ttl;
-        let in_time = now < deadline - self.timing.lead;
+        let dark = dark && row.beacon && !self.bugs.has(Bug::BeaconLossForgotten);
+        let in_time = now < deadline - self.timing.lead && !dark;
         let renew_at = sent + self.timing.renew_every;
         let Some(lease) = self.leases.get_mut(name) else { return };
         if !matches!(lease.phase, Phase::Following(_)) {
             return;
         }
         let term = row.term;
+        lease.unsettled = true;
         if !lease.wanted || !in_time {
             // Nobody was told, so nothing has to stop first.
             lease.ended = term;
@@ -69,6 +70,7 @@ impl State {
         }
         lease.phase = Phase::Holding(Holding {
             term,
+            beacon: row.beacon,
             deadline,
             renew_at,
             expected: renew_at,
@@ -126,13 +128,18 @@ impl State {
         }
     }
 
-    pub(crate) fn session_lost(&mut self, now: Moment, actions: &mut Vec<Action>) {
-        let holding = |phase: &Phase| matches!(phase, Phase::Holding(_));
-        let beacons = self.leases.iter().filter(|(_, lease)| lease.wish.beacon);
-        let names: Vec<_> = beacons
-            .filter(|(_, lease)| holding(&lease.phase))
-            .map(|(name, _)| name.clone())
-            .collect();
+    /// Others may take what was held with the beacon from now on: it is lost at once, also what is only being granted.
+    pub(crate) fn beacon_lost(&mut self, now: Moment, actions: &mut Vec<Action>) {
+        self.lit = false;
+        if let Some(flight) = &mut self.in_flight {
+            flight.dark = true;
+        }
+        if self.bugs.has(Bug::BeaconLossIgnored) {
+            return;
+        }
+        let lost = |lease: &Lease| matches!(&lease.phase, Phase::Holding(held) if held.beacon);
+        let leases = self.leases.iter().filter(|(_, lease)| lost(lease));
+        let names: Vec<_> = leases.map(|(name, _)| name.clone()).collect();
         for name in names {
             self.lose(&name, Loss::BeaconLost, now, actions);
         }
@@ -157,6 +164,7 @@ impl State {
         let successor = draining.and_then(|draining| draining.successor);
         let release = ours.then(|| Releasing { successor, due: now, until: deadline + margin });
         lease.ended = term;
+        lease.unsettled = ours;
         lease.phase = Phase::Ending(Ending { term, work_ended: false, release, by_choice });
     }
 

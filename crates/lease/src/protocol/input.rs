@@ -17,7 +17,14 @@ pub enum Input {
     /// Nothing but time.
     Tick,
     /// Start to contend for a lease.
-    Contend(Name, Wish),
+    Contend {
+        /// The lease.
+        name: Name,
+        /// How.
+        wish: Wish,
+        /// Whether with a beacon: only for a lease all of whose effects are guarded writes.
+        beacon: bool,
+    },
     /// Stop contending; let go if held.
     Withdraw(Name),
     /// Let go of a lease, for someone or for anyone, and contend again afterwards.
@@ -28,8 +35,11 @@ pub enum Input {
     Woken(Option<Name>),
     /// Wake-ups work again, or no longer.
     Listening(bool),
-    /// The session that carries the beacons ended.
-    SessionLost,
+    /// The beacon of this process is lit, or its session has ended.
+    Beacon {
+        /// Whether it is lit.
+        lit: bool,
+    },
     /// The store answered.
     Answered(RequestId, Reply),
     /// The request failed; it may have acted.

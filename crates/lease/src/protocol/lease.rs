@@ -13,9 +13,6 @@ pub struct Wish {
     pub priority: Priority,
     /// Take it back from a holder of lower priority.
     pub failback: Option<Failback>,
-    /// Take it as soon as the holder's beacon is gone, and keep one oneself, where the store offers beacons; none of those in this
-    /// crate does. It gives up that at most one process believes: only for leases all of whose effects are guarded writes.
-    pub beacon: bool,
 }
 
 /// When a preferred process takes a lease back.
@@ -30,10 +27,14 @@ pub struct Failback {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Lease {
     pub(crate) wish: Wish,
+    /// Whether it is held with a beacon, and taken from a holder whose beacon is gone.
+    pub(crate) beacon: bool,
     /// Whether it is contended for; false while it is only being brought to an end.
     pub(crate) wanted: bool,
     /// The highest term of this process that is over.
     pub(crate) ended: Term,
+    /// Whether the store may still name this process as the owner in that term: its last word on it is not known.
+    pub(crate) unsettled: bool,
     pub(crate) phase: Phase,
 }
 
@@ -88,6 +89,8 @@ pub(crate) struct Sight {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Holding {
     pub(crate) term: Term,
+    /// Whether the row names this process's beacon: it is lost with it.
+    pub(crate) beacon: bool,
     /// When belief ends.
     pub(crate) deadline: Moment,
     /// When to send the next renewal.

@@ -46,6 +46,9 @@
 //! 10. **Priorities only rank.** A contender below the last holder's priority hesitates. One above the holder's may *ask* it to
 //!     step down, after it has been steady for a while and the holder has had its cooldown; the holder lets go in the
 //!     usual way, in its favour.
+//! 11. **A beacon is a hint of death, not a lock.** Where both keep one, a follower may take a row as soon as the session of its owner's
+//!     beacon is gone. An owner that loses its session is lost at once, also in a term that is only being granted. A session can
+//!     end while its process lives, so at most one process *believes* no longer holds; fences must do the rest.
 
 pub(crate) mod bug;
 mod ending;

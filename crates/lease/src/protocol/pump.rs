@@ -21,7 +21,8 @@ impl State {
         let Some(request) = request else { return };
         let id = self.next_id();
         let give_up = now + self.timing.request_timeout;
-        self.in_flight = Some(InFlight { id, sent: now, give_up, request: request.clone() });
+        self.in_flight =
+            Some(InFlight { id, sent: now, give_up, request: request.clone(), dark: false });
         actions.push(Action::Send(id, request));
     }
 

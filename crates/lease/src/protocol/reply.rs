@@ -49,7 +49,7 @@ impl State {
         actions: &mut Vec<Action>,
     ) {
         let Some(flight) = self.in_flight.take_if(|flight| flight.id == id) else { return };
-        let InFlight { sent, request, .. } = flight;
+        let InFlight { sent, request, dark, .. } = flight;
         match (request, reply) {
             (Request::Look(names), Reply::Looked(At { at, answer })) => {
                 self.heard(at, now);
@@ -59,15 +59,20 @@ impl State {
             }
             (Request::Acquire(acquire), Reply::Acquired(At { at, answer })) => {
                 self.heard(at, now);
-                self.acquired(&acquire.name, &answer, at, (sent, now), actions);
+                self.acquired(&acquire.name, &answer, at, (sent, now, dark), actions);
             }
             (Request::Renew(renew), Reply::Renewed(At { at, answer })) => {
                 self.heard(at, now);
                 self.renewed_all(renew, answer, (sent, now), actions);
             }
-            (Request::Release(release), Reply::Released(At { at, .. })) => {
+            (Request::Release(release), Reply::Released(At { at, answer })) => {
                 self.heard(at, now);
-                self.released(&release.name, now, actions);
+                if answer || at <= release.not_after {
+                    self.released(&release.name, now, actions);
+                } else {
+                    // It came too late to act: the row may still be ours.
+                    self.release_failed(&release.name, now);
+                }
             }
             (Request::Ask(ask), Reply::Asked(At { at, .. })) => {
                 self.heard(at, now);
@@ -99,17 +104,17 @@ impl State {
         name: &Name,
         answer: &Acquired,
         at: StoreTime,
-        (sent, now): (Moment, Moment),
+        (sent, now, dark): (Moment, Moment, bool),
         actions: &mut Vec<Action>,
     ) {
         if let Acquired::Granted(row) = answer {
-            return self.granted(name, row, sent, now, actions);
+            return self.granted(name, row, (sent, now, dark), actions);
         }
         let Some(lease) = self.leases.get_mut(name) else { return };
         if let Phase::Following(following) = &mut lease.phase {
             following.look_at(now);
             if !lease.wanted {
-                lease.phase = Phase::Idle;
+                self.rest(name);
                 return;
             }
         }

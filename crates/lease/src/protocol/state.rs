@@ -21,6 +21,8 @@ pub struct State {
     pub(crate) in_flight: Option<InFlight>,
     pub(crate) store_clock: Option<StoreClock>,
     pub(crate) listening: bool,
+    /// Whether the beacon of this process is lit.
+    pub(crate) lit: bool,
     pub(crate) bugs: Bugs,
     next_id: u64,
     random: u64,
@@ -32,6 +34,8 @@ pub(crate) struct InFlight {
     pub(crate) sent: Moment,
     pub(crate) give_up: Moment,
     pub(crate) request: Request,
+    /// The beacon it was sent with has gone out meanwhile: what it is granted is lost already.
+    pub(crate) dark: bool,
 }
 
 /// The store's clock was at least at `at` when this machine's showed `seen`.
@@ -52,6 +56,7 @@ impl State {
             in_flight: None,
             store_clock: None,
             listening: false,
+            lit: false,
             bugs: Bugs::default(),
             next_id: 0,
             random: seed,
@@ -91,7 +96,7 @@ impl State {
     pub(crate) fn take(&mut self, input: Input, now: Moment, actions: &mut Vec<Action>) {
         match input {
             Input::Tick => {}
-            Input::Contend(name, wish) => self.contend(name, wish, now),
+            Input::Contend { name, wish, beacon } => self.contend(name, wish, beacon, now),
             Input::Withdraw(name) => self.withdraw(&name, now, actions),
             Input::StepDown(name, successor) => self.step_down(&name, successor, now, actions),
             Input::WorkEnded(name, term) => self.work_ended(&name, term, now),
@@ -101,7 +106,8 @@ impl State {
                 // Whatever was told while nobody listened is found by looking.
                 self.woken(None, now);
             }
-            Input::SessionLost => self.session_lost(now, actions),
+            Input::Beacon { lit: true } => self.lit = true,
+            Input::Beacon { lit: false } => self.beacon_lost(now, actions),
             Input::Answered(id, reply) => self.answered(id, reply, now, actions),
             Input::Failed(id) => self.failed(id, now),
             Input::ShutDown => {
@@ -113,14 +119,21 @@ impl State {
         }
     }
 
-    fn contend(&mut self, name: Name, wish: Wish, now: Moment) {
+    /// Whether it remembers anything of a lease.
+    pub(crate) fn knows(&self, name: &Name) -> bool {
+        self.leases.contains_key(name)
+    }
+
+    fn contend(&mut self, name: Name, wish: Wish, beacon: bool, now: Moment) {
         let lease = self.leases.entry(name).or_insert_with(|| Lease {
             wish,
+            beacon,
             wanted: true,
             ended: Term::NONE,
+            unsettled: false,
             phase: Phase::Idle,
         });
-        lease.wish = wish;
+        (lease.wish, lease.beacon) = (wish, beacon);
         lease.wanted = true;
         if lease.phase == Phase::Idle {
             lease.phase = Phase::Following(Following::new(now, now, now));
@@ -137,7 +150,17 @@ impl State {
         lease.wanted = false;
         // An acquisition on its way may succeed: its answer decides what is left to release.
         if matches!(lease.phase, Phase::Following(_)) && !acquiring {
-            lease.phase = Phase::Idle;
+            self.rest(name);
+        }
+    }
+
+    /// Contends no more. What the store cannot hold against this process any more is forgotten: one that runs operations under
+    /// ever new names must not remember them all.
+    pub(crate) fn rest(&mut self, name: &Name) {
+        let Some(lease) = self.leases.get_mut(name) else { return };
+        lease.phase = Phase::Idle;
+        if !lease.unsettled {
+            self.leases.remove(name);
         }
     }
 

@@ -7,8 +7,10 @@ use super::plan::{Plan, micros};
 use super::process::Process;
 use super::store::{Act, SimStore};
 use crate::event::{Event, Happening, Loss};
-use crate::identity::{Incarnation, Name, Term};
+use crate::identity::{Holder, Incarnation, Name, Term};
 use crate::protocol::Request;
+use crate::request::{Acquire, Ask, Release, Renew};
+use crate::row::Row;
 
 /// What the checker remembers.
 #[derive(Default)]
@@ -78,72 +80,78 @@ impl Checker {
         plan: &Plan,
         now: Micros,
     ) -> Verdict {
-        let Act { name, before, after, at } = act;
-        let (old, new) = (before.slot.row.as_ref(), after.slot.row.as_ref());
         match request {
-            Request::Acquire(acquire) => {
-                let Some(row) = new else { return Ok(()) };
-                let again =
-                    old.is_some_and(|old| old.is_of(acquire.incarnation) && old.term == row.term);
-                // A term the same owner registered before its row was lost is still its own.
-                let registered = before.fence == Some((row.term, acquire.incarnation));
-                if again || registered {
-                    return Ok(());
-                }
-                let highest = self.highest.entry(name.clone()).or_default();
-                if row.term <= *highest {
-                    return Err(format!("I3: {name} got term {} after {highest}", row.term));
-                }
-                *highest = row.term;
-                let (changes, last) = self.changes.entry(name.clone()).or_default();
-                (*changes, *last) = (*changes + 1, now);
-                let Some(old) = old else { return Ok(()) };
-                let free = old.owner.is_none()
-                    && old.successor.as_ref().is_none_or(|heir| *heir == acquire.holder);
-                let own = old.is_of(acquire.incarnation);
-                let expired = old.expires_at < *at;
-                let lifeless =
-                    acquire.unchanged.is_some() && now - before.touched >= micros(old.ttl);
-                let dark = acquire.beacon && old.beacon && before.slot.beacon_gone;
-                if !(free || own || expired || lifeless || dark) {
-                    return Err(format!("I5: {} took {old:?} at {}", acquire.holder, at));
-                }
-            }
-            Request::Renew(renew) => {
-                let own = old.is_some_and(|old| {
-                    old.is_of(renew.incarnation)
-                        && renew
-                            .leases
-                            .iter()
-                            .any(|lease| lease.term == old.term && lease.name == *name)
-                });
-                if !own {
-                    return Err(format!("I5: a renewal of {renew:?} changed {old:?}"));
-                }
-            }
-            Request::Release(release) => {
-                let own = old
-                    .is_some_and(|old| old.is_of(release.incarnation) && old.term == release.term);
-                if !own {
-                    return Err(format!("I5: a release of {release:?} changed {old:?}"));
-                }
-                if let Some(old) = old
-                    && new.is_none_or(|new| new.term < old.term)
-                {
-                    return Err(format!("I3: a release of {name} forgot term {}", old.term));
-                }
-            }
-            Request::Ask(ask) => {
-                let cooldown =
-                    ask.over.and(plan.wish(0).failback).map(|failback| micros(failback.cooldown));
-                let age = now - before.term_began;
-                if let Some(cooldown) = cooldown.filter(|cooldown| age < cooldown - cooldown / 20) {
-                    return Err(format!(
-                        "I10: a failback {age} µs after the last change, cooldown {cooldown} µs"
-                    ));
-                }
-            }
-            Request::Look(_) => {}
+            Request::Acquire(acquire) => self.acquired(act, acquire, now),
+            Request::Renew(renew) => Self::renewed(act, renew),
+            Request::Release(release) => Self::released(act, release),
+            Request::Ask(ask) => Self::asked(act, ask, plan, now),
+            Request::Look(_) => Ok(()),
+        }
+    }
+
+    fn acquired(&mut self, act: &Act, acquire: &Acquire, now: Micros) -> Verdict {
+        let Act { name, before, after, .. } = act;
+        let Some(row) = &after.slot.row else { return Ok(()) };
+        let old = before.slot.row.as_ref();
+        let again = old.is_some_and(|old| old.is_of(acquire.incarnation) && old.term == row.term);
+        // A term the same owner registered before its row was lost is still its own.
+        let registered = before.fence == Some((row.term, acquire.incarnation));
+        if again || registered {
+            return Ok(());
+        }
+        let highest = self.highest.entry(name.clone()).or_default();
+        if row.term <= *highest {
+            return Err(format!("I3: {name} got term {} after {highest}", row.term));
+        }
+        *highest = row.term;
+        let (changes, last) = self.changes.entry(name.clone()).or_default();
+        (*changes, *last) = (*changes + 1, now);
+        old.map_or(Ok(()), |old| Self::taken(old, act, acquire, now))
+    }
+
+    fn taken(old: &Row, act: &Act, acquire: &Acquire, now: Micros) -> Verdict {
+        let heir = |heir: &Holder| *heir == acquire.holder;
+        let free = old.owner.is_none() && old.successor.as_ref().is_none_or(heir);
+        let own = old.is_of(acquire.incarnation);
+        let expired = old.expires_at < act.at;
+        let still = now - act.before.touched >= micros(old.ttl);
+        let lifeless = acquire.unchanged.is_some() && still;
+        let dark = acquire.beacon && old.beacon && act.before.dark;
+        if free || own || expired || lifeless || dark {
+            return Ok(());
+        }
+        Err(format!("I5: {} took {old:?} at {}", acquire.holder, act.at))
+    }
+
+    fn renewed(act: &Act, renew: &Renew) -> Verdict {
+        let old = act.before.slot.row.as_ref();
+        let asked =
+            |old: &Row| renew.leases.iter().any(|own| own.term == old.term && own.name == act.name);
+        if old.is_some_and(|old| old.is_of(renew.incarnation) && asked(old)) {
+            return Ok(());
+        }
+        Err(format!("I5: a renewal of {renew:?} changed {old:?}"))
+    }
+
+    fn released(act: &Act, release: &Release) -> Verdict {
+        let Some(old) = &act.before.slot.row else { return Ok(()) };
+        if !old.is_of(release.incarnation) || old.term != release.term {
+            return Err(format!("I5: a release of {release:?} changed {old:?}"));
+        }
+        if act.after.slot.row.as_ref().is_none_or(|new| new.term < old.term) {
+            return Err(format!("I3: a release of {} forgot term {}", act.name, old.term));
+        }
+        Ok(())
+    }
+
+    fn asked(act: &Act, ask: &Ask, plan: &Plan, now: Micros) -> Verdict {
+        let cooldown =
+            ask.over.and(plan.wish(0).failback).map(|failback| micros(failback.cooldown));
+        let age = now - act.before.term_began;
+        if let Some(cooldown) = cooldown.filter(|cooldown| age < cooldown - cooldown / 20) {
+            return Err(format!(
+                "I10: a failback {age} µs after the last change, cooldown {cooldown} µs"
+            ));
         }
         Ok(())
     }

@@ -2,8 +2,9 @@
 
 use super::Micros;
 use super::checker::Verdict;
+use super::happen::Happen;
 use super::plan::micros;
-use super::world::{Happen, World};
+use super::world::World;
 use crate::identity::Name;
 use crate::protocol::Input;
 use crate::rules::Slot;
@@ -31,6 +32,7 @@ impl World {
             8 => self.slow_until = self.now + self.dice.between(500_000, 3_000_000),
             9 => self.step_clock(),
             10 => self.force(),
+            11 if self.plan.beacon => self.end_session(index, 300_000),
             11 => self.lose_row(),
             12 => return self.step_down(index),
             13 => return self.leave(index),
@@ -46,23 +48,9 @@ impl World {
 
     fn crash(&mut self, index: usize) {
         self.processes[index].alive = false;
-        self.lose_beacons(index);
+        self.end_session(index, 1);
         let later = self.span(5_000_000);
         self.at(later, Happen::Restart(index));
-    }
-
-    /// The server sees a session end at once. Its process, if it lives, learns of it later.
-    fn lose_beacons(&mut self, index: usize) {
-        let incarnation = self.processes[index].incarnation;
-        for table in self.store.tables.values_mut() {
-            let own =
-                table.slot.row.as_ref().is_some_and(|row| row.is_of(incarnation) && row.beacon);
-            table.slot.beacon_gone |= own;
-        }
-        if self.processes[index].alive && self.plan.beacon {
-            let noticed = self.span(2_000_000);
-            self.at(noticed, Happen::SessionLost { process: index, incarnation });
-        }
     }
 
     fn pause(&mut self, index: usize) {
@@ -90,13 +78,14 @@ impl World {
             process.cut_in_until = until;
         }
         if out && back {
-            self.lose_beacons(index);
+            self.end_session(index, 2_000_000);
         }
     }
 
     fn crash_store(&mut self) {
         self.store.crash(self.now);
         self.store_epoch += 1;
+        self.end_all_sessions();
         for process in &mut self.processes {
             process.trouble(self.now, 100);
         }
@@ -165,8 +154,7 @@ impl World {
         let gone = self.now + self.dice.between(500_000, 3_000_000);
         let incarnation = self.processes[index].incarnation;
         for name in self.names.clone() {
-            let wish = self.plan.wish(index);
-            let input = Input::Contend(name, wish);
+            let input = self.plan.contend(name, index);
             self.at(gone, Happen::News { process: index, incarnation, input });
         }
         self.input(index, Input::ShutDown)

@@ -2,16 +2,21 @@
 //!
 //! Everything that can go wrong does: crashes, pauses of a process or of its driver alone, partitions each way, lost, late and
 //! doubled messages, slow commits, store restarts, drift, steps of the store's clock, forced releases, lost rows, two
-//! processes of one name, work that does not stop. After a while the faults end, and an owner must be found in time.
+//! processes of one name, work that does not stop, beacons whose sessions end. After a while the faults end, and an owner must be found in time.
 //! Nothing here knows tokio or a real store.
 
 mod checker;
 mod clock;
+mod driver;
 mod fault;
+mod happen;
+mod network;
 mod plan;
 mod process;
 mod seeds;
+mod session;
 mod store;
+mod work;
 mod world;
 
 pub(crate) use self::plan::Plan;

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{Dice, Micros};
-use crate::identity::Priority;
+use crate::identity::{Name, Priority};
 use crate::options::{Options, Timing};
 use crate::protocol::bug::Bug;
-use crate::protocol::{Failback, Wish};
+use crate::protocol::{Failback, Input, Wish};
 
 pub(crate) const SECOND: Micros = 1_000_000;
 
@@ -71,8 +71,11 @@ impl Plan {
         Wish {
             priority: if self.ranked { Priority(rank) } else { Priority(0) },
             failback: self.ranked.then_some(failback),
-            beacon: self.beacon,
         }
+    }
+
+    pub(crate) fn contend(&self, name: Name, process: usize) -> Input {
+        Input::Contend { name, wish: self.wish(process), beacon: self.beacon }
     }
 
     pub(crate) fn guard_limit(&self) -> Micros {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Micros;
 use super::clock::Skew;
+use super::work::Work;
 use crate::clock::Moment;
 use crate::identity::{Holder, Incarnation, Name, Term};
 use crate::protocol::State;
@@ -28,14 +29,8 @@ pub(crate) struct Process {
     /// When something went wrong for it, and how badly.
     pub(crate) troubles: Vec<(Micros, u32)>,
     pub(crate) wakes: u64,
-}
-
-/// The work under one term.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Work {
-    pub(crate) term: Term,
-    /// It does not stop when told to.
-    pub(crate) stubborn: bool,
+    /// The session of its beacon, as far as it knows; zero: none.
+    pub(crate) session: u64,
 }
 
 impl Process {

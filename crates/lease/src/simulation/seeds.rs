@@ -92,6 +92,9 @@ const BUGS: &[(Bug, &[&str])] = &[
     (Bug::FailbackWithoutCooldown, &["I10"]),
     (Bug::NoPolling, &["I9", "I10"]),
     (Bug::TermOfOwnRowReused, &["I3", "I7"]),
+    (Bug::BeaconLossIgnored, &["I5"]),
+    (Bug::BeaconLossForgotten, &["I5"]),
+    (Bug::BeaconGoneByRestart, &["I5"]),
 ];
 
 #[test]

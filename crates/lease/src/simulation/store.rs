@@ -1,11 +1,11 @@
 //! The simulated store: the rules, with row locks, commits that take time, guards, and a clock that may step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Micros;
 use super::clock::WallClock;
 use crate::identity::{Incarnation, Name, Term};
-use crate::protocol::bug::Bugs;
+use crate::protocol::bug::{Bug, Bugs};
 use crate::protocol::{Reply, Request};
 use crate::request::{Acquire, Acquired, At};
 use crate::row::{Row, StoreTime};
@@ -40,6 +40,13 @@ pub(crate) struct Table {
     pub(crate) touched_visible: Micros,
     /// When the present term began, in true time.
     pub(crate) term_began: Micros,
+    /// The session of its owner's beacon, and how often the server had been started when it was noted.
+    pub(crate) session: u64,
+    pub(crate) noted_after: u32,
+    /// The same session, of what was committed.
+    pub(crate) session_visible: u64,
+    /// Whether that session ended by itself, and not with the server: what only the world knows.
+    pub(crate) dark: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +63,10 @@ pub(crate) struct SimStore {
     pub(crate) up: bool,
     pub(crate) tables: BTreeMap<Name, Table>,
     pub(crate) weak: bool,
+    /// The sessions of beacons that are open.
+    pub(crate) sessions: BTreeSet<u64>,
+    /// How often the server was started again.
+    pub(crate) restarts: u32,
     pub(crate) bugs: Bugs,
 }
 
@@ -69,6 +80,27 @@ pub(crate) struct Act {
 }
 
 impl SimStore {
+    pub(crate) fn new(clock: WallClock, weak: bool, bugs: Bugs) -> Self {
+        let (tables, sessions) = (BTreeMap::new(), BTreeSet::new());
+        Self { clock, up: true, tables, weak, sessions, restarts: 0, bugs }
+    }
+
+    /// A session ends, and the server lives on.
+    pub(crate) fn end_session(&mut self, session: u64) {
+        if self.sessions.remove(&session) {
+            let of = |table: &&mut Table| table.session == session;
+            self.tables.values_mut().filter(of).for_each(|table| table.dark = true);
+        }
+    }
+
+    /// Whether the owner's beacon counts as gone: its session is, and not because the server was started again.
+    fn beacon_gone(&self, table: &Table) -> bool {
+        let same_server =
+            table.noted_after == self.restarts || self.bugs.has(Bug::BeaconGoneByRestart);
+        let lit = table.slot.row.as_ref().is_some_and(|row| row.beacon);
+        lit && same_server && !self.sessions.contains(&table.session)
+    }
+
     pub(crate) fn table(&mut self, name: &Name) -> &mut Table {
         let bugs = self.bugs;
         self.tables
@@ -83,6 +115,7 @@ impl SimStore {
             if table.locked_until <= now {
                 table.visible.clone_from(&table.slot.row);
                 table.touched_visible = table.touched;
+                table.session_visible = table.session;
             }
         }
     }
@@ -94,6 +127,7 @@ impl SimStore {
         for table in self.tables.values_mut() {
             table.slot.row.clone_from(&table.visible);
             table.touched = table.touched_visible;
+            table.session = table.session_visible;
             table.locked_until = 0;
             table.guards.clear();
         }
@@ -103,6 +137,7 @@ impl SimStore {
     pub(crate) fn act(
         &mut self,
         request: &Request,
+        session: u64,
         now: Micros,
         commit: Micros,
     ) -> (Done, Vec<Act>) {
@@ -112,7 +147,7 @@ impl SimStore {
             return (Done::Blocked, Vec::new());
         }
         let before: Vec<Table> = names.iter().map(|name| self.table(name).clone()).collect();
-        let Some(reply) = self.reply(request, now) else {
+        let Some(reply) = self.reply(request, session, now) else {
             for (name, before) in names.iter().zip(before) {
                 let wanted = self.table(name).wanted;
                 *self.table(name) = Table { wanted, ..before };
@@ -159,18 +194,19 @@ impl SimStore {
     }
 
     /// The answer; none if it has to wait for an open guard.
-    fn reply(&mut self, request: &Request, now: Micros) -> Option<Reply> {
+    fn reply(&mut self, request: &Request, session: u64, now: Micros) -> Option<Reply> {
         let at = self.clock.now(now);
         Some(match request {
             Request::Look(names) => {
                 let rows = names.iter().map(|name| {
-                    let table = self.table(name);
-                    (table.visible.clone(), table.slot.beacon_gone)
+                    let table = self.table(name).clone();
+                    let gone = table.visible == table.slot.row && self.beacon_gone(&table);
+                    (table.visible, gone)
                 });
                 Reply::Looked(At { at, answer: rows.collect() })
             }
             Request::Acquire(acquire) => {
-                Reply::Acquired(At { at, answer: self.acquire(acquire, now)? })
+                Reply::Acquired(At { at, answer: self.acquire(acquire, session, now)? })
             }
             Request::Renew(renew) => {
                 let answers = renew.leases.iter().map(|lease| {
@@ -191,9 +227,15 @@ impl SimStore {
     }
 
     /// A change of term waits for open guards; so does its registration in the fence.
-    fn acquire(&mut self, request: &Acquire, now: Micros) -> Option<Acquired> {
-        let (at, weak) = (self.clock.now(now), self.weak);
+    fn acquire(&mut self, request: &Acquire, session: u64, now: Micros) -> Option<Acquired> {
+        let (at, weak, restarts) = (self.clock.now(now), self.weak, self.restarts);
+        // A beacon that the server does not see is none.
+        let beacon = request.beacon && self.sessions.contains(&session);
+        let request = &Acquire { beacon, ..request.clone() };
+        let table = self.table(&request.name).clone();
+        let gone = self.beacon_gone(&table);
         let table = self.table(&request.name);
+        table.slot.beacon_gone = gone;
         let term = table.slot.row.as_ref().map(|row| row.term);
         let (mut answer, _) = table.slot.acquire(request, at);
         if weak && let Acquired::Granted(row) = &answer {
@@ -208,6 +250,10 @@ impl SimStore {
                 table.wanted = row.term;
                 table.fence = Some((row.term, request.incarnation));
             }
+        }
+        if matches!(answer, Acquired::Granted(_)) {
+            (table.session, table.noted_after) = (if beacon { session } else { 0 }, restarts);
+            table.dark = false;
         }
         let changed = table.slot.row.as_ref().map(|row| row.term) != term;
         (!changed || table.guards.is_empty()).then_some(answer)

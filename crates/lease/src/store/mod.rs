@@ -73,6 +73,25 @@ pub trait Store: Send + 'static {
     fn listener(&self) -> Option<Box<dyn Listener>> {
         None
     }
+
+    /// The beacon of whoever uses this store: once lit, [`Acquire::beacon`] is kept with what this store acquires. None: this
+    /// store has no beacons.
+    fn beacon(&self) -> Option<Box<dyn Beacon>> {
+        None
+    }
+}
+
+/// A session of its own whose end counts as its process's death. One at a time; dropping it ends the session.
+#[async_trait]
+pub trait Beacon: Send + 'static {
+    /// Opens a session unlike any before.
+    async fn light(&mut self) -> Result<(), StoreError>;
+
+    /// Waits until the session has ended: why. Dropping the wait changes nothing.
+    async fn ended(&mut self) -> StoreError;
+
+    /// Asks the server whether the session is still there. An error ends it.
+    async fn check(&mut self) -> Result<(), StoreError>;
 }
 
 /// Tells when a lease may have changed. It may miss something whenever it is not connected, and only then.

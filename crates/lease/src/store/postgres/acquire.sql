@@ -1,12 +1,15 @@
 -- $1 name, $2 holder, $3 incarnation, $4 priority, $5 ttl_us, $6 above, $7 unchanged?, $8 its incarnation, $9 its term,
--- $10 its beat, $11 beacon?, $12 not_after (microseconds)
+-- $10 its beat, $11 beacon (its key, or null), $12 not_after (microseconds)
 --
 -- A plain UPDATE takes no lock on a row that its WHERE rejects, and looks at it again after waiting for one. Time is read by
 -- clock_timestamp(), when it is needed: now() is when the transaction began.
-WITH made AS (
-    INSERT INTO lease (name, holder, incarnation, term, beat, ttl_us, expires_at, since, renewed_at, priority, beacon, reason)
+WITH own AS MATERIALIZED (
+    SELECT LIT($11) AS beacon
+), made AS (
+    INSERT INTO lease (name, holder, incarnation, term, beat, ttl_us, expires_at, since, renewed_at, priority, beacon,
+                       server_up, reason)
     SELECT $1, $2, $3, $6 + 1, 0, $5, clock_timestamp() + $5 * interval '1 microsecond', clock_timestamp(),
-           clock_timestamp(), $4, $11, 'created'
+           clock_timestamp(), $4, (SELECT beacon FROM own), pg_postmaster_start_time(), 'created'
     WHERE clock_timestamp() <= to_timestamp($12 / 1e6)
     ON CONFLICT (name) DO NOTHING
     RETURNING *
@@ -25,20 +28,23 @@ WITH made AS (
         expires_at = clock_timestamp() + $5 * interval '1 microsecond',
         renewed_at = clock_timestamp(),
         priority = $4,
-        beacon = $11,
+        beacon = (SELECT beacon FROM own),
+        server_up = pg_postmaster_start_time(),
         reason = CASE
             WHEN incarnation IS NULL AND successor = $2 THEN 'reserved'
             WHEN incarnation IS NULL AND successor IS NULL THEN 'released'
             WHEN incarnation = $3 AND term > $6 THEN reason
             WHEN incarnation = $3 THEN 'reacquired'
             WHEN expires_at < clock_timestamp() THEN 'expired'
-            ELSE 'unchanged'
+            WHEN $7 AND term = $9 AND beat = $10 AND incarnation IS NOT DISTINCT FROM $8 THEN 'unchanged'
+            ELSE 'beacon-gone'
         END
     WHERE name = $1 AND clock_timestamp() <= to_timestamp($12 / 1e6) AND (
         incarnation = $3
         OR (incarnation IS NULL AND (successor IS NULL OR successor = $2))
         OR expires_at < clock_timestamp()
         OR ($7 AND term = $9 AND beat = $10 AND incarnation IS NOT DISTINCT FROM $8)
+        OR ((SELECT beacon FROM own) IS NOT NULL AND GONE)
     )
     RETURNING *
 ), granted AS (

@@ -12,7 +12,7 @@ WITH forced AS (
         renewed_at = clock_timestamp(),
         step_down = false,
         successor = NULL,
-        beacon = false,
+        beacon = NULL,
         reason = 'forced'
     WHERE name = $1
     RETURNING *

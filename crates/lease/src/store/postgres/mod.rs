@@ -3,10 +3,11 @@
 //! The store owns one connection, and its listener another. Both must be direct: `LISTEN`, beacons and session settings do
 //! not survive a transaction pooler.
 
+mod beacon;
 mod listener;
+mod reading;
 mod statement;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,11 +17,12 @@ use sqlx::query::Query;
 use sqlx::{Connection as _, PgConnection, Postgres, Row as _};
 use uuid::Uuid;
 
-use super::{Listener, Look, Store};
+use self::statement::Beacons;
+use super::{Beacon, Listener, Look, Store};
 use crate::error::{Error, StoreError};
 use crate::identity::{Holder, Incarnation, Name, Term};
 use crate::request::{Acquire, Acquired, Ask, At, Force, Release, Renew, Renewed};
-use crate::row::{Change, Entry, Row, StoreTime, Version};
+use crate::row::{Entry, Row, Version};
 
 /// The tables, as text for the host to apply, in its own migrations or by [`PostgresStore::apply_schema`].
 pub const SCHEMA: &str = include_str!("schema.sql");
@@ -32,6 +34,7 @@ pub const CHANNEL: &str = "holdfast_lease";
 pub struct PostgresStore {
     options: PgConnectOptions,
     connection: Option<PgConnection>,
+    beacon: beacon::Key,
 }
 
 impl PostgresStore {
@@ -52,7 +55,7 @@ impl PostgresStore {
             ("default_transaction_isolation", "read committed"),
             ("synchronous_commit", "on"),
         ]);
-        Self { options, connection: None }
+        Self { options, connection: None, beacon: beacon::Key::default() }
     }
 
     /// Makes the tables where they are missing. For tests and small programs: a host with migrations applies
@@ -73,6 +76,10 @@ impl PostgresStore {
                 .await
                 .map_err(|error| StoreError::new(doing, error)),
         }
+    }
+
+    fn beacons(&self) -> Beacons {
+        if self.beacon.lit().is_some() { Beacons::Minded } else { Beacons::Ignored }
     }
 
     async fn rows(
@@ -123,8 +130,9 @@ impl Store for PostgresStore {
     async fn look(&mut self, names: &[Name]) -> Result<At<Vec<Look>>, StoreError> {
         let doing = "looking at leases";
         let texts: Vec<&str> = names.iter().map(Name::as_str).collect();
-        let rows = self.rows(doing, sqlx::query(statement::look()).bind(texts)).await?;
-        read_looks(&rows, names).map_err(|error| StoreError::new(doing, error))
+        let rows =
+            self.rows(doing, sqlx::query(statement::look(self.beacons())).bind(texts)).await?;
+        reading::looks(&rows, names).map_err(|error| StoreError::new(doing, error))
     }
 
     async fn acquire(&mut self, request: &Acquire) -> Result<At<Acquired>, StoreError> {
@@ -135,7 +143,9 @@ impl Store for PostgresStore {
             let query = query.bind(incarnation).bind(term).bind(beat);
             self.rows(doing, query.bind(request.not_after.as_micros())).await?;
         }
-        let query = sqlx::query(statement::acquire())
+        let beacon = self.beacon.lit().filter(|_| request.beacon);
+        let beacons = if beacon.is_some() { Beacons::Minded } else { Beacons::Ignored };
+        let query = sqlx::query(statement::acquire(beacons))
             .bind(request.name.as_str())
             .bind(request.holder.as_str())
             .bind(request.incarnation.as_uuid())
@@ -146,11 +156,10 @@ impl Store for PostgresStore {
             .bind(incarnation)
             .bind(term)
             .bind(beat)
-            // This store keeps no beacons: a row that says otherwise would be taken from under its owner.
-            .bind(false)
+            .bind(beacon)
             .bind(request.not_after.as_micros());
         let row = self.one(doing, query).await?;
-        read_acquired(&row, request.not_after).map_err(|error| StoreError::new(doing, error))
+        reading::acquired(&row, request).map_err(|error| StoreError::new(doing, error))
     }
 
     async fn renew(&mut self, request: &Renew) -> Result<At<Vec<Renewed>>, StoreError> {
@@ -165,7 +174,7 @@ impl Store for PostgresStore {
             .bind(terms)
             .bind(ttls);
         let rows = self.rows(doing, query).await?;
-        read_renewed(&rows, request).map_err(|error| StoreError::new(doing, error))
+        reading::renewed(&rows, request).map_err(|error| StoreError::new(doing, error))
     }
 
     async fn release(&mut self, request: &Release) -> Result<At<bool>, StoreError> {
@@ -179,7 +188,7 @@ impl Store for PostgresStore {
             .bind(request.not_after.as_micros())
             .bind(CHANNEL);
         let row = self.one("releasing a lease", query).await?;
-        read_done(&row).map_err(|error| StoreError::new("releasing a lease", error))
+        reading::done(&row).map_err(|error| StoreError::new("releasing a lease", error))
     }
 
     async fn ask(&mut self, request: &Ask) -> Result<At<bool>, StoreError> {
@@ -191,7 +200,7 @@ impl Store for PostgresStore {
             .bind(request.not_after.as_micros())
             .bind(CHANNEL);
         let row = self.one("asking a holder to step down", query).await?;
-        read_done(&row).map_err(|error| StoreError::new("asking a holder to step down", error))
+        reading::done(&row).map_err(|error| StoreError::new("asking a holder to step down", error))
     }
 
     async fn force(&mut self, request: &Force) -> Result<At<Option<Term>>, StoreError> {
@@ -218,7 +227,7 @@ impl Store for PostgresStore {
             .bind(after.map_or("", Name::as_str))
             .bind(i64::from(limit));
         let rows = self.rows(doing, query).await?;
-        read_list(&rows).map_err(|error| StoreError::new(doing, error))
+        reading::list(&rows).map_err(|error| StoreError::new(doing, error))
     }
 
     async fn history(
@@ -233,7 +242,7 @@ impl Store for PostgresStore {
             .bind(before.unwrap_or(i64::MAX))
             .bind(i64::from(limit));
         let rows = self.rows(doing, query).await?;
-        let entries = rows.iter().map(read_entry).filter_map(Result::transpose);
+        let entries = rows.iter().map(reading::entry).filter_map(Result::transpose);
         entries.collect::<Result<_, _>>().map_err(|error| StoreError::new(doing, error))
     }
 
@@ -254,75 +263,9 @@ impl Store for PostgresStore {
     fn listener(&self) -> Option<Box<dyn Listener>> {
         Some(Box::new(listener::PostgresListener::new(self.options.clone())))
     }
-}
 
-fn first_at(rows: &[PgRow]) -> Result<StoreTime, sqlx::Error> {
-    statement::at(rows.first().ok_or(sqlx::Error::RowNotFound)?)
-}
-
-fn read_looks(rows: &[PgRow], names: &[Name]) -> Result<At<Vec<Look>>, sqlx::Error> {
-    let mut found = BTreeMap::new();
-    for row in rows {
-        if let Some((name, lease)) = statement::lease(row)? {
-            found.insert(name, (Some(lease), false));
-        }
+    fn beacon(&self) -> Option<Box<dyn Beacon>> {
+        let (options, key) = (self.options.clone(), self.beacon.clone());
+        Some(Box::new(beacon::PostgresBeacon::new(options, key)))
     }
-    let answer = names.iter().map(|name| found.remove(name).unwrap_or((None, false)));
-    Ok(At { at: first_at(rows)?, answer: answer.collect() })
-}
-
-fn read_acquired(row: &PgRow, not_after: StoreTime) -> Result<At<Acquired>, sqlx::Error> {
-    let at = statement::at(row)?;
-    let lease = statement::lease(row)?.map(|(_, lease)| lease);
-    let granted = row.try_get::<Option<bool>, _>("granted")?.unwrap_or(false);
-    let answer = match lease {
-        Some(lease) if granted => Acquired::Granted(lease),
-        _ if at > not_after => Acquired::TooLate,
-        lease => Acquired::Refused(lease),
-    };
-    Ok(At { at, answer })
-}
-
-fn read_renewed(rows: &[PgRow], request: &Renew) -> Result<At<Vec<Renewed>>, sqlx::Error> {
-    let at = first_at(rows)?;
-    let mut found = BTreeMap::new();
-    for row in rows {
-        if let Some((name, lease)) = statement::lease(row)? {
-            found.insert(name, (row.try_get::<bool, _>("kept")?, lease));
-        }
-    }
-    let answer = request.leases.iter().map(|asked| match found.remove(&asked.name) {
-        Some((true, Row { step_down, successor, .. })) => Renewed::Kept { step_down, successor },
-        _ if at > request.not_after => Renewed::TooLate,
-        gone => Renewed::Gone(gone.map(|(_, row)| row)),
-    });
-    Ok(At { at, answer: answer.collect() })
-}
-
-fn read_done(row: &PgRow) -> Result<At<bool>, sqlx::Error> {
-    Ok(At { at: statement::at(row)?, answer: row.try_get("done")? })
-}
-
-fn read_list(rows: &[PgRow]) -> Result<At<Vec<(Name, Row)>>, sqlx::Error> {
-    let leases = rows.iter().map(statement::lease).filter_map(Result::transpose);
-    Ok(At { at: first_at(rows)?, answer: leases.collect::<Result<_, _>>()? })
-}
-
-/// An entry; none if its reason is from a newer release.
-fn read_entry(row: &PgRow) -> Result<Option<Entry>, sqlx::Error> {
-    let holder = |column: &str| {
-        let text = row.try_get::<Option<String>, _>(column)?;
-        text.map(|text| Holder::new(text).map_err(statement::decode)).transpose()
-    };
-    let Some(change) = Change::parse(row.try_get("reason")?) else { return Ok(None) };
-    Ok(Some(Entry {
-        id: row.try_get("id")?,
-        name: Name::new(row.try_get::<&str, _>("name")?).map_err(statement::decode)?,
-        at: statement::at(row)?,
-        change,
-        term: Term::new(row.try_get("term")?),
-        from: holder("from_holder")?,
-        to: holder("to_holder")?,
-        note: row.try_get("note")?,
-    }))
 }

@@ -11,7 +11,7 @@ WITH freed AS (
         renewed_at = clock_timestamp(),
         step_down = false,
         successor = $4,
-        beacon = false,
+        beacon = NULL,
         reason = CASE WHEN $4::text IS NULL THEN 'departed' ELSE 'stepped-down' END
     WHERE name = $1 AND incarnation = $2 AND term = $3 AND clock_timestamp() <= to_timestamp($6 / 1e6)
     RETURNING *

@@ -12,14 +12,43 @@ use crate::row::{Owner, Row, StoreTime};
 
 /// The words that stand for repeated pieces of SQL in the files beside this one.
 const COLUMNS: &str = "name, holder, incarnation, term, beat, ttl_us, MICROS(expires_at) AS expires_at, \
-    MICROS(since) AS since, priority, step_down, successor, beacon";
+    MICROS(since) AS since, priority, step_down, successor, beacon IS NOT NULL AS beacon";
 
-fn expand(text: &str) -> SqlStr {
-    let text = text.replace("COLUMNS", COLUMNS);
+/// A lock on this key is held by some session.
+const LOCKED: &str = "EXISTS (SELECT FROM pg_locks AS held WHERE held.locktype = 'advisory' AND held.granted \
+    AND held.objsubid = 1 AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+    AND (held.classid::bigint << 32) | held.objid::bigint = KEY)";
+
+/// The session of a row's beacon has ended, and the server has not: it is the same server, and this session has lived since before
+/// the last sign of life. So neither a restart, nor the recovery after a crash, nor a failover counts as a death.
+const GONE: &str = "(lease.beacon IS NOT NULL AND lease.server_up = pg_postmaster_start_time() AND lease.renewed_at > \
+    (SELECT own.backend_start FROM pg_stat_get_activity(pg_backend_pid()) AS own) AND NOT LOCKED)";
+
+/// Whether a statement looks for beacons: those who keep none need not pay for it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Beacons {
+    Ignored,
+    Minded,
+}
+
+fn expand(text: &str, beacons: Beacons) -> SqlStr {
+    let locked = |key: &str| LOCKED.replace("KEY", key);
+    let (gone, lit) = match beacons {
+        Beacons::Ignored => ("false".to_owned(), "CASE WHEN false THEN $11::bigint END".to_owned()),
+        Beacons::Minded => (
+            GONE.replace("LOCKED", &locked("lease.beacon")),
+            format!("CASE WHEN {} THEN $11::bigint END", locked("$11::bigint")),
+        ),
+    };
+    let text = text.replace("COLUMNS", COLUMNS).replace("LIT($11)", &lit).replace("GONE", &gone);
+    AssertSqlSafe(micros(&text)).into_sql_str()
+}
+
+/// Writes out `MICROS(…)`: the argument is a name, or a call without arguments.
+fn micros(text: &str) -> String {
     let mut sql = String::new();
-    let mut rest = text.as_str();
+    let mut rest = text;
     while let Some((before, after)) = rest.split_once("MICROS(") {
-        // The argument is a name, or a call without arguments.
         let end = after.find("())").map_or_else(
             || after.find(')'),
             |call| after.find(')').map(|first| if first > call { call + 2 } else { first }),
@@ -29,14 +58,27 @@ fn expand(text: &str) -> SqlStr {
         sql += &format!("(extract(epoch FROM {argument}) * 1000000)::bigint");
         rest = tail.strip_prefix(')').unwrap_or(tail);
     }
-    sql += rest;
-    AssertSqlSafe(sql).into_sql_str()
+    sql + rest
 }
 
 macro_rules! statements {
     ($($name:ident = $file:literal;)*) => {
+        $(pub(super) fn $name(beacons: Beacons) -> SqlStr {
+            static PLAIN: LazyLock<SqlStr> =
+                LazyLock::new(|| expand(include_str!($file), Beacons::Ignored));
+            static MINDED: LazyLock<SqlStr> =
+                LazyLock::new(|| expand(include_str!($file), Beacons::Minded));
+            if beacons == Beacons::Minded { MINDED.clone() } else { PLAIN.clone() }
+        })*
+    };
+}
+
+/// Statements that have nothing to do with beacons.
+macro_rules! plain_statements {
+    ($($name:ident = $file:literal;)*) => {
         $(pub(super) fn $name() -> SqlStr {
-            static TEXT: LazyLock<SqlStr> = LazyLock::new(|| expand(include_str!($file)));
+            static TEXT: LazyLock<SqlStr> =
+                LazyLock::new(|| expand(include_str!($file), Beacons::Ignored));
             TEXT.clone()
         })*
     };
@@ -45,6 +87,9 @@ macro_rules! statements {
 statements! {
     look = "look.sql";
     acquire = "acquire.sql";
+}
+
+plain_statements! {
     expire = "expire.sql";
     renew = "renew.sql";
     release = "release.sql";
