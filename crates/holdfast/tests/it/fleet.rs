@@ -5,6 +5,7 @@ mod judge;
 mod member;
 mod pebble;
 mod renewal;
+mod upgrade;
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -16,7 +17,6 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use self::member::{Fleet, Plan};
-use crate::kit::SOON;
 
 fn names(count: usize) -> Vec<String> {
     (0..count).map(|at| format!("customer-{at}.test")).collect()
@@ -87,12 +87,7 @@ async fn a_rolling_restart_fails_no_request() {
     let (over, answered) = (AtomicBool::new(false), AtomicU64::new(0));
     let load = load(fleet.network.http, &over, &answered);
     let restart = async {
-        for at in 0..fleet.members.len() {
-            let status = fleet.members[at].process().terminate(SOON).await.unwrap();
-            assert!(status.success(), "{status:?}");
-            fleet.begin(at).await;
-            fleet.is_asked(at).await;
-        }
+        fleet.roll().await;
         over.store(true, Ordering::Relaxed);
     };
     let ((), ()) = tokio::join!(load, restart);

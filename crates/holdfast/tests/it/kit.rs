@@ -12,9 +12,17 @@ use serde_json::Value;
 /// Longest wait for anything that should happen soon.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
+/// Where the built program is.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_holdfast");
+
 /// The built program, without what this process's environment might tell it.
 pub(crate) fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+    program_at(Path::new(PROGRAM))
+}
+
+/// Another build of it, likewise.
+pub(crate) fn program_at(path: &Path) -> Command {
+    let mut command = Command::new(path);
     for variable in [
         "HOLDFAST_SERVER",
         "HOLDFAST_TOKEN",

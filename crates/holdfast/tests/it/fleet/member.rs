@@ -1,6 +1,6 @@
 //! Replicas that share one database, one key and one CA, each a process of its own.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use bytes::Bytes;
 use holdfast_gateway::client::{Client, ClientConfig};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::balancer::Balancer;
 use crate::{
-    kit::{Ended, SOON, is_ready, program, word},
+    kit::{Ended, PROGRAM, SOON, is_ready, program_at, word},
     replica::Network,
 };
 
@@ -28,6 +28,8 @@ pub(crate) struct Plan {
     pub(crate) balanced: fn(role: &str) -> bool,
     /// More configuration.
     pub(crate) extra: &'static str,
+    /// The build they begin with.
+    pub(crate) program: PathBuf,
     /// More of the environment, by role.
     pub(crate) environment: Environment,
 }
@@ -38,6 +40,7 @@ impl Default for Plan {
             roles: &["all"; 3],
             balanced: |_| true,
             extra: "[provisioning]\nclaim_seconds = 2",
+            program: PROGRAM.into(),
             environment: Box::new(|_, _| Vec::new()),
         }
     }
@@ -105,6 +108,8 @@ pub(crate) struct Fleet {
     pub(crate) network: Network,
     pub(crate) postgres: Postgres,
     pub(crate) members: Vec<Member>,
+    /// The build that whoever is started next runs.
+    pub(crate) program: PathBuf,
     url: String,
     scratch: Scratch,
     environment: Environment,
@@ -136,6 +141,7 @@ impl Fleet {
             members,
             url,
             scratch,
+            program: plan.program,
             environment,
             visitor,
             _balancer: balancer,
@@ -161,7 +167,7 @@ impl Fleet {
     pub(crate) fn spawn(&mut self, at: usize) -> &Process {
         let more = (self.environment)(self.members[at].role, &self.network);
         let member = &mut self.members[at];
-        let mut command = program();
+        let mut command = program_at(&self.program);
         let config = word(&self.scratch.path().join("holdfast.toml"));
         command.args(["server", "--config", &config, "--role", member.role]);
         command.env("POD_NAME", &member.name).envs(more);
@@ -169,6 +175,16 @@ impl Fleet {
         command.env("HOLDFAST__SERVER__URL", format!("http://{address}"));
         command.env("HOLDFAST__SERVER__LISTEN", address);
         member.process.insert(Process::spawn(&member.name, &command).unwrap())
+    }
+
+    /// Asks each in turn to end, and starts it again as soon as it has; the next one's turn comes when this one is asked again.
+    pub(crate) async fn roll(&mut self) {
+        for at in 0..self.members.len() {
+            let status = self.members[at].process().terminate(SOON).await.unwrap();
+            assert!(status.success(), "{status:?}");
+            self.begin(at).await;
+            self.is_asked(at).await;
+        }
     }
 
     /// Waits until the balancer sends requests to this one.
