@@ -49,6 +49,7 @@ REFUSED = [
 # Keys of holdfast.toml that the chart sets itself, takes from a Secret, or does not offer.
 NOT_IN_VALUES = {
     "server.listen", "server.url", "server.role", "server.drain_seconds", "server.tls_certificate", "server.tls_key",
+    "server.root_certificate",
     "database.url", "coordination.url", "acme.root_certificate", "acme.eab_key_id", "acme.eab_hmac_key",
     "security.master_key_file", "security.master_key", "security.admin_token", "security.admin_token_file",
     # Probes bring no client certificate.

@@ -76,6 +76,9 @@ holdfast.toml. JSON's texts, numbers, booleans and lists are TOML's as well; toT
 -}}
 {{- if .Values.tls.existingSecret -}}
 {{- $_ := merge $own.server (dict "tls_certificate" "/run/holdfast/tls/tls.crt" "tls_key" "/run/holdfast/tls/tls.key") -}}
+{{- with .Values.tls.caKey -}}
+{{- $_ := set $own.server "root_certificate" (printf "/run/holdfast/tls/%s" .) -}}
+{{- end -}}
 {{- end -}}
 {{- if .Values.acmeRoot.existingConfigMap -}}
 {{- $_ := set $own "acme" (dict "root_certificate" "/run/holdfast/acme-root/ca.pem") -}}
