@@ -5,6 +5,7 @@
 
 mod backend;
 mod bootstrap;
+mod checkup;
 mod cluster;
 mod driver;
 mod error;
@@ -22,6 +23,7 @@ pub use holdfast_lease::{Health, Options};
 
 pub use backend::Backend;
 pub use bootstrap::bootstrap;
+pub use checkup::{RedisFacts, redis_facts};
 pub use cluster::Cluster;
 pub use error::{Error, Result};
 pub use settings::{Role, Settings};

@@ -4,6 +4,7 @@
 //! server that clients would ask. It changes nothing.
 
 mod authority;
+mod cluster;
 mod database;
 mod disk;
 mod finding;
@@ -52,13 +53,15 @@ async fn configured(config: &Config) -> Vec<Finding> {
     let mut findings =
         vec![Finding::good("configuration", "every key is known and fits the others")];
     findings.extend(tls::look(config));
-    let (database, authority, names, listeners) = tokio::join!(
+    let (database, redis, authority, names, listeners) = tokio::join!(
         database::look(config),
+        cluster::redis(config),
         authority::look(&config.acme),
         names::look(&config.dns),
         listener::look(config),
     );
     findings.extend(database);
+    findings.extend(redis);
     findings.extend(authority);
     findings.extend(names);
     findings.extend(listeners);

@@ -4,7 +4,7 @@ use std::{os::unix::fs::PermissionsExt as _, time::Duration};
 
 use holdfast_store::{Error, MasterKey, OpenOptions, SharedStore};
 
-use super::finding::Finding;
+use super::{cluster, finding::Finding};
 use crate::{
     clock,
     config::{Config, DatabaseUrl, EdgeMode},
@@ -65,6 +65,7 @@ async fn opened(config: &Config, sealed_under: Option<String>) -> Vec<Finding> {
             findings.extend(schema(&store).await);
             findings.extend(skew(&store).await);
             findings.extend(edges(&store, config.edge.mode).await);
+            findings.extend(cluster::look(&store, config).await);
         }
         Err(error) => {
             findings.push(Finding::wrong("database", chain(&error), "See the server's log."));

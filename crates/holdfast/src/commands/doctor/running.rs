@@ -4,7 +4,7 @@ use holdfast_model::Timestamp;
 use http::{HeaderMap, Method, header};
 use serde_json::Value;
 
-use super::{authority, disk, finding::Finding};
+use super::{authority, cluster, disk, finding::Finding};
 use crate::{
     client::{Api, ClientArgs, Found},
     clock,
@@ -17,6 +17,7 @@ pub(super) async fn look(args: &ClientArgs) -> Result<Vec<Finding>, Failure> {
     let mut findings = vec![Finding::good("server", format!("{} answers", api.base()))];
     findings.extend(skew(health.headers()));
     findings.extend(parts(&serde_json::from_slice(health.body()).unwrap_or_default()));
+    findings.extend(cluster::running(&api).await?);
     findings.extend(edges(&api.list("/v1/edges").await?));
     findings.extend(api.list("/v1/alerts").await?.iter().map(alert));
     if let (None, Some(found)) = (&args.server, Found::read(&args.data)?) {
