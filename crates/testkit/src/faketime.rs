@@ -68,7 +68,9 @@ pub(crate) fn by_this_clock(environment: &[OsString], program: &OsStr) -> Comman
 
 fn library() -> Result<PathBuf> {
     let machines = fs::read_dir("/usr/lib").context("looking for libfaketime")?;
-    let file = |entry: fs::DirEntry| entry.path().join("faketime/libfaketimeMT.so.1");
+    // Its sibling for threads takes a lock to read the time. PostgreSQL reads it in a signal handler, too, and would wait for
+    // itself for ever.
+    let file = |entry: fs::DirEntry| entry.path().join("faketime/libfaketime.so.1");
     let found = machines.flatten().map(file).find(|file| file.exists());
     found.context("libfaketime is not installed: run ./dev setup")
 }
