@@ -10,6 +10,7 @@ mod pair;
 
 use holdfast_model::{CertificateSummary, Timestamp};
 use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::GeneralName;
 use x509_parser::time::ASN1Time;
 use x509_parser::x509::X509Name;
 
@@ -42,6 +43,20 @@ pub fn facts(chain_pem: &str, directory: &str) -> Result<CertificateSummary, Bad
 pub fn names(chain_pem: &str) -> Result<Vec<String>, BadCertificate> {
     let chain = Chain::parse(chain_pem)?;
     Ok(pair::names(&chain.leaf()?))
+}
+
+/// Whom a client's certificate is for: its subject's common name and the URIs among its alternative names.
+#[must_use]
+pub fn identities(der: &[u8]) -> Vec<String> {
+    let Ok((_, certificate)) = x509_parser::parse_x509_certificate(der) else { return Vec::new() };
+    let mut found: Vec<_> = common_name(certificate.subject()).into_iter().collect();
+    if let Ok(Some(extension)) = certificate.subject_alternative_name() {
+        found.extend(extension.value.general_names.iter().filter_map(|name| match name {
+            GeneralName::URI(uri) => Some((*uri).to_owned()),
+            _ => None,
+        }));
+    }
+    found
 }
 
 fn moment(at: ASN1Time) -> Timestamp {

@@ -53,6 +53,25 @@ impl Connected<IncomingStream<'_, TlsListener>> for Peer {
     }
 }
 
+/// A connection whose other end may have shown a certificate.
+pub trait Presented {
+    /// The client's own certificate, verified, DER.
+    fn certificate(&self) -> Option<Vec<u8>>;
+}
+
+impl Presented for TcpStream {
+    fn certificate(&self) -> Option<Vec<u8>> {
+        None
+    }
+}
+
+impl Presented for TlsStream<TcpStream> {
+    fn certificate(&self) -> Option<Vec<u8>> {
+        let (_, session) = self.get_ref();
+        Some(session.peer_certificates()?.first()?.to_vec())
+    }
+}
+
 /// A TLS listener for `axum::serve`.
 pub struct TlsListener {
     tcp: TcpListener,

@@ -3,10 +3,12 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
+    agent::AgentArgs,
     dev::DevArgs,
     doctor::DoctorArgs,
     domain::DomainArgs,
     edge::EdgeArgs,
+    import::ImportArgs,
     key::KeyArgs,
     lease::LeaseArgs,
     migrate::MigrateArgs,
@@ -35,8 +37,10 @@ pub(crate) enum Command {
     Domain(DomainArgs),
     /// API tokens: create, list, revoke
     Token(TokenArgs),
-    /// The edges that serve certificates
+    /// The edges that serve certificates: list, show, adopt
     Edge(EdgeArgs),
+    /// Bring existing certificates along: from HAProxy, a directory of PEM files or a CSV file
+    Import(ImportArgs),
     /// The keys that secrets are sealed under
     Key(KeyArgs),
     /// The replicas of the control plane
@@ -47,6 +51,8 @@ pub(crate) enum Command {
     Task(TaskArgs),
     /// Run one replica of the control plane
     Server(ServerArgs),
+    /// Run the agent beside one proxy: certificates in, what it serves out
+    Agent(AgentArgs),
     /// Bring the database's schema up to date
     Migrate(MigrateArgs),
     /// Say what is wrong with this installation, each with its fix

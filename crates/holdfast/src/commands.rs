@@ -1,9 +1,11 @@
 //! What each word of the command line does, a file per noun.
 
+pub(crate) mod agent;
 pub(crate) mod dev;
 pub(crate) mod doctor;
 pub(crate) mod domain;
 pub(crate) mod edge;
+pub(crate) mod import;
 pub(crate) mod key;
 pub(crate) mod lease;
 pub(crate) mod migrate;
@@ -26,11 +28,13 @@ pub(crate) async fn run(cli: Cli, environment: &Environment) -> Result<(), Failu
         Command::Domain(args) => domain::run(args, environment).await,
         Command::Token(args) => token::run(args, environment).await,
         Command::Edge(args) => edge::run(args, environment).await,
+        Command::Import(args) => import::run(args, environment).await,
         Command::Key(args) => key::run(args, environment).await,
         Command::Replica(args) => replica::run(args, environment).await,
         Command::Lease(args) => lease::run(args, environment).await,
         Command::Task(args) => replica::tasks(args, environment).await,
         Command::Server(args) => server::run(args, environment).await,
+        Command::Agent(args) => agent::run(args, environment).await,
         Command::Migrate(args) => migrate::run(&args, environment).await,
         Command::Doctor(args) => doctor::run(args, environment).await,
         Command::Restored(args) => restored::run(&args, environment).await,

@@ -5,6 +5,7 @@
 //! Nothing here opens what a key names: a file that is to be made at the first start is not there yet.
 
 mod acme;
+mod agent;
 mod coordination;
 mod database;
 mod dns;
@@ -32,6 +33,7 @@ use serde::Deserialize;
 
 pub(crate) use self::{
     acme::{Acme, KeyType},
+    agent::{AgentConfig, AgentMode, AgentSection, FileLayout, FilesSection, HaproxySection},
     coordination::{Backend, Coordination},
     database::Database,
     dns::{Dns, ResolverAddress},
@@ -43,7 +45,7 @@ pub(crate) use self::{
     replicas::Replicas,
     secret::SecretText,
     security::{Security, is_token},
-    server::{Role, Server},
+    server::{Role, Server, Writes},
     url::{DatabaseUrl, WebUrl},
 };
 use self::{
@@ -110,7 +112,7 @@ impl Config {
         self.replicas.check(&mut findings);
         self.acme.check(&mut findings);
         self.dns.check(&mut findings);
-        self.edge.check(&mut findings, self.server.listen);
+        self.edge.check(&mut findings, self.server.listen, self.security.allow_plaintext);
         self.security.check(&mut findings);
         self.log.check(&mut findings);
         findings.into_result()

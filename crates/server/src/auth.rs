@@ -4,10 +4,11 @@
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use holdfast_store::Scope;
+use holdfast_store::{Scope, Token};
 use http::request::Parts;
 use http::{HeaderMap, header};
 
+use crate::serve::CertifiedEdge;
 use crate::{AppState, Kind, Problem, token};
 
 /// The holder of the token that came with a request.
@@ -21,6 +22,11 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
+    fn of(token: Token, hash: [u8; 32]) -> Self {
+        let Token { name, scope, edge, group, .. } = token;
+        Self { name, scope, hash, edge, group }
+    }
+
     /// Orchestration ids are keys to locks: only those who may unlock see them.
     pub(crate) fn sees_orchestration_ids(&self) -> bool {
         self.scope == Scope::Admin
@@ -33,16 +39,37 @@ pub(crate) async fn authenticate(
     mut request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    let hash = token::hash(bearer(request.headers())?);
+    let edge = request.extensions().get::<CertifiedEdge>();
+    let caller = match (bearer(request.headers()), edge) {
+        (Ok(text), _) => by_token(&state, text).await?,
+        (Err(_), Some(edge)) => by_certificate(&state, edge).await?,
+        (Err(refused), None) => return Err(refused),
+    };
+    request.extensions_mut().insert(caller);
+    Ok(next.run(request).await)
+}
+
+async fn by_token(state: &AppState, text: &str) -> Result<Caller, Problem> {
+    let hash = token::hash(text);
     let token = state.store.token(&hash).await?.ok_or_else(|| {
         let detail = "The token is unknown or revoked; make one with `holdfast token create`.";
         Problem::new(Kind::Unauthorized, detail)
             .header(header::WWW_AUTHENTICATE, "Bearer realm=\"holdfast\", error=\"invalid_token\"")
     })?;
-    let caller =
-        Caller { name: token.name, scope: token.scope, hash, edge: token.edge, group: token.group };
-    request.extensions_mut().insert(caller);
-    Ok(next.run(request).await)
+    Ok(Caller::of(token, hash))
+}
+
+/// A client certificate for an edge stands for that edge's token: the row says which group it is for, and revoking it ends both.
+async fn by_certificate(state: &AppState, edge: &CertifiedEdge) -> Result<Caller, Problem> {
+    let token = state.store.edge_token(&edge.0).await?.ok_or_else(|| {
+        let detail = format!(
+            "The client certificate is for edge `{}`, which has no token; make one with `holdfast token create --scope edge`.",
+            edge.0
+        );
+        Problem::new(Kind::Unauthorized, detail)
+            .header(header::WWW_AUTHENTICATE, "Bearer realm=\"holdfast\"")
+    })?;
+    Ok(Caller::of(token, token::hash(&edge.0)))
 }
 
 fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {

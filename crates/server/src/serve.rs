@@ -5,12 +5,12 @@
 
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use axum::Router;
 use axum::serve::Listener;
-use holdfast_gateway::listener::TlsListener;
+use holdfast_gateway::listener::{Presented, TlsListener};
 use http::Request;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -64,6 +64,22 @@ impl Channel {
     }
 }
 
+/// The edge that a verified client certificate is for.
+#[derive(Debug, Clone)]
+pub(crate) struct CertifiedEdge(pub(crate) Arc<str>);
+
+impl CertifiedEdge {
+    /// `edge:NAME` as the common name, or `urn:holdfast:edge:NAME` among the URIs.
+    fn of(certificate: &[u8]) -> Option<Self> {
+        let names = holdfast_acme::certificate::identities(certificate);
+        let edge = |name: &String| {
+            let name = name.strip_prefix("urn:holdfast:").unwrap_or(name).strip_prefix("edge:")?;
+            (!name.is_empty()).then(|| Self(name.into()))
+        };
+        names.iter().find_map(edge)
+    }
+}
+
 /// Serves until `shutdown`, then for as long as `drain`, then ends in order.
 pub async fn serve(
     door: impl Into<Door>,
@@ -85,6 +101,7 @@ async fn accept<L>(
     drain: Duration,
 ) where
     L: Listener<Addr = SocketAddr>,
+    L::Io: Presented,
 {
     let closing = CancellationToken::new();
     let mut connections = JoinSet::new();
@@ -122,13 +139,17 @@ static HTTP: LazyLock<Builder<TokioExecutor>> = LazyLock::new(|| {
 
 async fn connection<I>(stream: I, channel: Channel, router: Router, closing: CancellationToken)
 where
-    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    I: AsyncRead + AsyncWrite + Presented + Unpin + Send + 'static,
 {
+    let edge = stream.certificate().as_deref().and_then(CertifiedEdge::of);
     let begun = CancellationToken::new();
     let first = begun.clone();
     let service = router.map_request(move |mut request: Request<_>| {
         first.cancel();
         request.extensions_mut().insert(channel);
+        if let Some(edge) = edge.clone() {
+            request.extensions_mut().insert(edge);
+        }
         request
     });
     let mut served =

@@ -85,6 +85,9 @@ pub trait Tokens: Send + Sync {
     /// The unrevoked token of this hash.
     async fn token(&self, hash: &[u8; 32]) -> Result<Option<Token>>;
 
+    /// The newest unrevoked token of scope edge for this edge.
+    async fn edge_token(&self, edge: &str) -> Result<Option<Token>>;
+
     /// All tokens, revoked ones too.
     async fn tokens(&self) -> Result<Vec<Token>>;
 

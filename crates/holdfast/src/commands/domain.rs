@@ -49,6 +49,8 @@ enum Verb {
     Retry(ask::Retry),
     /// Get a new certificate now, for one domain or for all that came from another CA
     Renew(ask::Renew),
+    /// Go back to the certificate before, while it is still valid
+    Rollback(ask::Rollback),
     /// Remove a domain; its name is free once the edges dropped it
     Remove(ask::Remove),
 }
@@ -65,6 +67,7 @@ pub(crate) async fn run(args: DomainArgs, environment: &Environment) -> Result<(
         Verb::Explain { name } => show::explain(&api, output, &name).await,
         Verb::Retry(retry) => retry.run(&api, output).await,
         Verb::Renew(renew) => renew.run(&api, output).await,
+        Verb::Rollback(rollback) => rollback.run(&api, output).await,
         Verb::Remove(remove) => remove.run(&api, output).await,
     }
 }

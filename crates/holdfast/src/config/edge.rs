@@ -34,6 +34,8 @@ pub(crate) struct Edge {
     pub(crate) group: String,
     /// What visitors see; a page of our own where absent.
     pub(crate) upstream: Option<WebUrl>,
+    /// Where proxies that fetch certificates by themselves (Caddy) ask.
+    pub(crate) pull: Option<SocketAddr>,
 }
 
 impl Default for Edge {
@@ -45,12 +47,18 @@ impl Default for Edge {
             https: None,
             group: "default".to_owned(),
             upstream: None,
+            pull: None,
         }
     }
 }
 
 impl Edge {
-    pub(super) fn check(&self, findings: &mut Findings<'_>, listen: SocketAddr) {
+    pub(super) fn check(
+        &self,
+        findings: &mut Findings<'_>,
+        listen: SocketAddr,
+        allow_plaintext: bool,
+    ) {
         if !is_name(&self.group) {
             findings.refuse_form("edge.group", "is no name");
         }
@@ -61,6 +69,34 @@ impl Edge {
             self.check_builtin(findings, listen);
         } else {
             self.check_unused(findings);
+        }
+        self.check_pull(findings, listen, allow_plaintext);
+    }
+
+    /// Private keys and tokens pass there in the clear.
+    fn check_pull(&self, findings: &mut Findings<'_>, listen: SocketAddr, allow_plaintext: bool) {
+        let Some(pull) = self.pull else { return };
+        findings.require(
+            pull.ip().to_canonical().is_loopback() || allow_plaintext,
+            "edge.pull",
+            "lets private keys pass over plain HTTP beyond this machine",
+            "listen on 127.0.0.1 and run the proxy on this machine, or set security.allow_plaintext = true where the network is trusted",
+        );
+        findings.require(
+            pull.port() != 0,
+            "edge.pull",
+            "has port 0, which no proxy can find",
+            "choose a port from 1 to 65535",
+        );
+        let others =
+            [("server.listen", Some(listen)), ("edge.http", self.http), ("edge.https", self.https)];
+        for (other, taken) in others.into_iter().filter_map(|(key, taken)| Some((key, taken?))) {
+            findings.require(
+                !collide(pull, taken),
+                "edge.pull",
+                format_args!("collides with {other} = \"{taken}\""),
+                "give each listener a port of its own",
+            );
         }
     }
 

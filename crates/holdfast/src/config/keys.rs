@@ -46,6 +46,7 @@ pub(super) static KEYS: &[Key] = &[
     key("server.tls_certificate", PEM),
     key("server.tls_key", PEM),
     key("server.client_ca", PEM),
+    key("server.root_certificate", PEM),
     secret("database.url", "\"postgres://USER@HOST:PORT/NAME\" or \"sqlite:FILE\""),
     key("coordination.backend", "\"database\" or \"redis\""),
     secret(
@@ -119,6 +120,7 @@ pub(super) static KEYS: &[Key] = &[
     key("edge.http", ADDRESS),
     key("edge.https", ADDRESS),
     key("edge.group", "a name of 1 to 128 characters without spaces"),
+    key("edge.pull", "an IP address and a port for Caddy to ask at, such as \"127.0.0.1:8610\""),
     key("edge.upstream", "the URL of what visitors are to see, such as \"http://127.0.0.1:3000\""),
     key("security.master_key_file", "the path of a file, relative to this file"),
     secret("security.master_key", "32 bytes in base64, as `openssl rand -base64 32` prints them"),
@@ -136,7 +138,7 @@ pub(super) static KEYS: &[Key] = &[
 pub(super) fn find(path: &str) -> Option<&'static Key> {
     let listed = path.rsplit_once('.').filter(|(_, last)| last.parse::<usize>().is_ok());
     let path = listed.map_or(path, |(list, _)| list);
-    KEYS.iter().find(|key| key.path == path)
+    KEYS.iter().chain(super::agent::KEYS).find(|key| key.path == path)
 }
 
 /// The known word that a mistyped one is nearest to, if it is near.

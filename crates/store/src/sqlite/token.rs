@@ -11,6 +11,8 @@ const KEEP: &str = "
     VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (hash) DO NOTHING";
 const BY_HASH: &str = "SELECT * FROM token WHERE hash = $1";
 const LIVE: &str = "SELECT * FROM token WHERE hash = $1 AND revoked_at IS NULL";
+const OF_EDGE: &str = "
+    SELECT * FROM token WHERE edge = $1 AND scope = 'edge' AND revoked_at IS NULL ORDER BY created_at DESC, id DESC LIMIT 1";
 const ALL: &str = "SELECT * FROM token ORDER BY created_at, id";
 const REVOKE: &str = "UPDATE token SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1";
 
@@ -32,6 +34,11 @@ impl Tokens for SqliteStore {
 
     async fn token(&self, hash: &[u8; 32]) -> Result<Option<Token>> {
         let row = self.readers.row("read a token", sql(LIVE).bind(hash.as_slice())).await?;
+        Ok(row.as_ref().map(token).transpose()?.flatten())
+    }
+
+    async fn edge_token(&self, edge: &str) -> Result<Option<Token>> {
+        let row = self.readers.row("read an edge's token", sql(OF_EDGE).bind(edge)).await?;
         Ok(row.as_ref().map(token).transpose()?.flatten())
     }
 

@@ -1,4 +1,4 @@
-//! Requests of people about a domain: `retry`, `renew`, `remove`.
+//! Requests of people about a domain: `retry`, `renew`, `rollback`, `remove`.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::follow::Follow;
 use crate::{
-    client::{Api, step},
+    client::{Api, escaped, step},
     failure::Failure,
     output::Output,
 };
@@ -93,6 +93,46 @@ async fn ask(api: &Api, output: Output, name: &str, verb: &str, wait: bool) -> R
         }
     }
     Ok(())
+}
+
+/// Go back to the certificate before.
+#[derive(Debug, clap::Args)]
+pub(super) struct Rollback {
+    /// A name or an id
+    name: String,
+    /// The SHA-256 fingerprint of the certificate to go back to; the one before, without it
+    #[arg(long, value_name = "SHA256")]
+    to: Option<String>,
+    /// Follow the states as they pass; exit 0 on Active, 1 on a failure state
+    #[arg(long)]
+    wait: bool,
+}
+
+impl Rollback {
+    pub(super) async fn run(&self, api: &Api, output: Output) -> Result<(), Failure> {
+        let query = self.to.as_deref().map(|to| format!("?to={}", escaped(to)));
+        let follow = match self.wait {
+            true => Some(Follow::from_now(api, output, &step(&self.name)).await?),
+            false => None,
+        };
+        let path =
+            format!("/v1/domains/{}/rollback{}", step(&self.name), query.unwrap_or_default());
+        let domain = api.post(&path, None).await?;
+        match follow {
+            Some(follow) => return follow.until_its_end().await,
+            None if output.is_json() => output.json(&domain),
+            None => {
+                let sha256 = domain.pointer("/certificate/sha256").and_then(Value::as_str);
+                let (style, name) = (output.style(), &self.name);
+                output.line(format!(
+                    "{} {name} goes back to certificate {}; see it with: holdfast domain show {name}",
+                    style.good("✓"),
+                    sha256.unwrap_or_default(),
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Remove a domain.

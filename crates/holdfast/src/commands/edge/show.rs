@@ -1,0 +1,87 @@
+//! `holdfast edge show`
+
+use serde::Deserialize;
+
+use super::list::{Edge, Note, strangers};
+use crate::{
+    client::{Api, escaped, parsed},
+    clock,
+    failure::Failure,
+    output::{Output, Style, Table},
+};
+
+#[derive(Debug, Deserialize)]
+struct Detail {
+    #[serde(flatten)]
+    edge: Edge,
+    refused: Vec<Refusal>,
+    stranger_files: Vec<Stranger>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Refusal {
+    name: String,
+    error: Note,
+}
+
+#[derive(Debug, Deserialize)]
+struct Stranger {
+    file: String,
+    names: Vec<String>,
+    shadows: bool,
+}
+
+pub(super) async fn show(api: &Api, output: Output, edge: &str) -> Result<(), Failure> {
+    let answer = api.get(&format!("/v1/edges/{}", escaped(edge))).await?;
+    if output.is_json() {
+        output.json(&answer);
+        return Ok(());
+    }
+    let detail: Detail = parsed(&answer)?;
+    facts(output, &detail.edge);
+    if !detail.refused.is_empty() {
+        output.line("");
+        let mut table = Table::new(["NOT AS DESIRED", "WHY"]).painted("WHY", Style::dim);
+        for refusal in detail.refused {
+            table.row([refusal.name, refusal.error.to_string()]);
+        }
+        output.table(&table);
+    }
+    if !detail.stranger_files.is_empty() {
+        output.line("");
+        let mut table = Table::new(["NONE OF OURS", "SHADOWS", "NAMES"]).painted("SHADOWS", shadow);
+        for stranger in detail.stranger_files {
+            let shadows = if stranger.shadows { "yes" } else { "no" };
+            table.row([stranger.file, shadows.to_owned(), stranger.names.join(" ")]);
+        }
+        output.table(&table);
+        if detail.edge.shadows > 0 {
+            let hint = format!("Take them over with: holdfast edge adopt {edge} --all");
+            output.line(output.style().dim(&hint));
+        }
+    }
+    Ok(())
+}
+
+fn facts(output: Output, edge: &Edge) {
+    let lively = if edge.live { "live" } else { "not live" };
+    let seen = clock::relative(edge.last_seen_at, clock::now());
+    let agent = [edge.target.as_deref(), edge.version.as_deref(), edge.mode.as_deref()];
+    let agent: Vec<_> = agent.into_iter().flatten().collect();
+    let lines = [
+        ("edge", edge.name.clone()),
+        ("group", edge.group.clone()),
+        ("seen", format!("{seen}, {lively}")),
+        ("revision", format!("{}, {} behind", edge.revision, edge.behind)),
+        ("agent", agent.join(", ")),
+        ("strangers", strangers(edge)),
+        ("complaint", edge.last_error.as_ref().map(ToString::to_string).unwrap_or_default()),
+    ];
+    for (name, value) in lines.into_iter().filter(|(_, value)| !value.is_empty()) {
+        output.line(format!("{} {value}", output.style().dim(&format!("{name:<10}"))));
+    }
+}
+
+fn shadow(style: Style, text: &str) -> String {
+    if text == "yes" { style.bad(text) } else { text.to_owned() }
+}
