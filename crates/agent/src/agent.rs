@@ -29,13 +29,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use holdfast_store::Revision;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use self::follow::Follower;
 use self::outbox::Outbox;
 use self::trouble::Trouble;
-use crate::{Error, Feed, Result, Target};
+use crate::{Error, Feed, Result, Status, Target};
 
 /// How an agent goes about it.
 #[derive(Debug, Clone)]
@@ -56,12 +57,14 @@ pub struct AgentConfig {
     pub revision_file: Option<PathBuf>,
     /// The file by which an operator confirms that names go although most of what is served is not listed any more.
     pub confirm_file: Option<PathBuf>,
+    /// Told how it goes.
+    pub status: Arc<Status>,
 }
 
 impl Default for AgentConfig {
     fn default() -> Self {
         Self {
-            batch: 256,
+            batch: 1_000,
             probes: 32,
             observations: 500,
             heartbeat: Duration::from_secs(10),
@@ -69,6 +72,7 @@ impl Default for AgentConfig {
             listing_limit: Duration::from_secs(120),
             revision_file: None,
             confirm_file: None,
+            status: Arc::default(),
         }
     }
 }
@@ -76,8 +80,14 @@ impl Default for AgentConfig {
 /// How long to rest before starting over.
 const REST: Duration = Duration::from_secs(1);
 
-/// Keeps `target` as `feed` wants it, until `stop`. It does not end before, whatever happens: what fails is tried
-/// again, and a panic is logged and starts it over.
+/// How long the change at hand may still take once it is to end.
+const END_LIMIT: Duration = Duration::from_secs(20);
+
+/// How long the last report may take.
+const LAST_REPORT_LIMIT: Duration = Duration::from_secs(2);
+
+/// Keeps `target` as `feed` wants it, until `stop`; then it ends after the change it is at, and a last report. It does not end
+/// before, whatever happens: what fails is tried again, and a panic is logged and starts it over.
 pub async fn run_agent(
     feed: Arc<dyn Feed>,
     target: Arc<dyn Target>,
@@ -85,43 +95,67 @@ pub async fn run_agent(
     stop: CancellationToken,
 ) {
     let supervised = async {
-        loop {
+        while !stop.is_cancelled() {
             // A set, because dropping it ends the task.
             let mut one = JoinSet::new();
-            one.spawn(session(feed.clone(), target.clone(), config.clone()));
+            one.spawn(session(feed.clone(), target.clone(), config.clone(), stop.clone()));
             match one.join_next().await {
+                Some(Ok(Error::Stopped)) if stop.is_cancelled() => return,
                 Some(Ok(reason)) => tracing::info!(%reason, "the edge agent starts over"),
                 Some(Err(panic)) => {
                     tracing::error!(error = %panic, "the edge agent broke down and starts over");
                 }
                 None => {}
             }
-            tokio::time::sleep(REST).await;
+            tokio::time::timeout(REST, stop.cancelled()).await.ok();
         }
     };
+    let too_late = async {
+        stop.cancelled().await;
+        tokio::time::sleep(END_LIMIT).await;
+    };
     tokio::select! {
-        () = stop.cancelled() => {}
         () = supervised => {}
+        () = too_late => tracing::warn!("the edge agent did not end in time and is cut off"),
     }
 }
 
-/// From a registration to the reason for another.
-async fn session(feed: Arc<dyn Feed>, target: Arc<dyn Target>, config: AgentConfig) -> Error {
-    let mut trouble = Trouble::new("the edge cannot register");
-    let revision = loop {
-        match within(config.answer_limit, feed.register()).await {
-            Ok(revision) => break revision,
-            Err(error) => trouble.rest_after(&error).await,
-        }
+/// From a registration to the reason for another, or for the end.
+async fn session(
+    feed: Arc<dyn Feed>,
+    target: Arc<dyn Target>,
+    config: AgentConfig,
+    stop: CancellationToken,
+) -> Error {
+    let revision = tokio::select! {
+        revision = registered(feed.as_ref(), &config) => revision,
+        () = stop.cancelled() => return Error::Stopped,
     };
-    trouble.is_over();
     tracing::info!(epoch = revision.epoch, number = revision.number, "the edge is registered");
     let outbox = Outbox::new(revision);
     let follower = Follower::new(feed.as_ref(), target.as_ref(), &config, &outbox, revision);
-    tokio::select! {
-        reason = follower.run() => reason,
+    let reason = tokio::select! {
+        reason = follower.run(&stop) => reason,
         reason = report::run(feed.as_ref(), &config, &outbox) => reason,
         reason = tend::run(target.as_ref(), &outbox) => reason,
+    };
+    if matches!(reason, Error::Stopped) {
+        let report = outbox.draft(config.observations);
+        within(LAST_REPORT_LIMIT, feed.report(&report)).await.ok();
+    }
+    reason
+}
+
+async fn registered(feed: &dyn Feed, config: &AgentConfig) -> Revision {
+    let mut trouble = Trouble::new("the edge cannot register");
+    loop {
+        match within(config.answer_limit, feed.register()).await {
+            Ok(revision) => {
+                trouble.is_over();
+                return revision;
+            }
+            Err(error) => trouble.rest_after(&error).await,
+        }
     }
 }
 

@@ -165,7 +165,9 @@ impl Target for FilesTarget {
         if !wanted.is_empty() {
             self.reload.is_due().await?;
         }
-        let puts = wanted.into_iter().map(|(at, change)| async move { (at, self.put(change, bundles).await) });
+        let puts = wanted
+            .into_iter()
+            .map(|(at, change)| async move { (at, self.put(change, bundles).await) });
         let puts: Vec<_> = stream::iter(puts.collect::<Vec<_>>()).buffered(WRITES).collect().await;
         let mut results: Vec<_> = changes.iter().map(|_| Ok(())).collect();
         for (at, put) in puts {
@@ -203,7 +205,8 @@ impl Target for FilesTarget {
             return self.prober.look_for(address, name).await;
         }
         let path = self.leaf(name);
-        let print = blocking(move || Ok(std::fs::read(path).ok().and_then(|pem| Print::of_pem(&pem))));
+        let print =
+            blocking(move || Ok(std::fs::read(path).ok().and_then(|pem| Print::of_pem(&pem))));
         Ok(print.await?.map(|print| print.sha256_hex()))
     }
 
@@ -225,11 +228,14 @@ fn read(config: &FilesConfig) -> Result<HashMap<Hostname, Print>> {
     sweep(directory)?;
     let ending = if config.layout == Layout::Separate { ".crt" } else { ".pem" };
     let mut held = HashMap::new();
-    for file in std::fs::read_dir(directory).map_err(|source| unusable(directory, source))?.flatten() {
+    for file in
+        std::fs::read_dir(directory).map_err(|source| unusable(directory, source))?.flatten()
+    {
         let file_name = file.file_name();
         let name = file_name.to_str().and_then(|name| name.strip_suffix(ending));
         let Some(name) = name.and_then(|name| Hostname::parse_host(name).ok()) else { continue };
-        let whole = config.layout == Layout::Combined || directory.join(format!("{name}.key")).exists();
+        let whole =
+            config.layout == Layout::Combined || directory.join(format!("{name}.key")).exists();
         let print = std::fs::read(file.path()).ok().and_then(|pem| Print::of_pem(&pem));
         if let Some(print) = print.filter(|_| whole) {
             held.insert(name, print);

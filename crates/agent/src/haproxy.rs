@@ -137,6 +137,16 @@ impl HaproxyTarget {
         Runtime::connect(&self.config.socket, self.config.bufsize).await
     }
 
+    /// Another connection to the same process: HAProxy hangs up on who says nothing for a while.
+    async fn reconnect(&self, identity: &Identity) -> Result<Runtime> {
+        let mut runtime = self.connect().await?;
+        if runtime.identity().await? == *identity {
+            return Ok(runtime);
+        }
+        let source = std::io::Error::other("it was restarted meanwhile");
+        Err(Error::Proxy { address: self.config.socket.to_string(), source })
+    }
+
     /// A connection to a process whose memory is as the disk says; was anything mended for that?
     /// Until [`done`](Self::done) that counts as in doubt, whatever happens.
     async fn ready(&self, state: &mut State) -> Result<(Runtime, Identity, bool)> {
@@ -186,7 +196,7 @@ impl Target for HaproxyTarget {
     ) -> Result<Vec<Result<(), Note>>> {
         let mut state = self.state.lock().await;
         let (mut runtime, identity, _) = self.ready(&mut state).await?;
-        let results = self.put_all(&mut state, &mut runtime, changes, bundles).await?;
+        let results = self.put_all(&mut state, &mut runtime, &identity, changes, bundles).await?;
         Self::done(&mut state, identity);
         Ok(results)
     }

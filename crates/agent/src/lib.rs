@@ -1,8 +1,9 @@
 //! The edge: desired certificates in, served fingerprints out.
 //!
 //! An agent sits beside each proxy and asks; the control plane never dials in. [`Feed`] is the way to the control plane,
-//! [`Target`] the proxy, [`run_agent`] the loop between them. [`BuiltinEdge`] is an edge of our own, in the
-//! same process, on the same path: it is a target like any other. Nothing here decides what is to be served.
+//! [`Target`] the proxy, [`run_agent`] the loop between them. [`HaproxyTarget`] and [`FilesTarget`] are proxies of others;
+//! [`BuiltinEdge`] is an edge of our own, in the same process, on the same path: it is a target like any other. Nothing here
+//! decides what is to be served.
 
 mod agent;
 mod builtin;
@@ -14,6 +15,7 @@ mod fingerprint;
 mod haproxy;
 mod observe;
 mod probe;
+mod status;
 mod target;
 
 pub use agent::{AgentConfig, run_agent};
@@ -27,4 +29,5 @@ pub use fingerprint::fingerprint;
 pub use haproxy::{HaproxyConfig, HaproxyTarget, RuntimeAddress};
 pub use observe::Observing;
 pub use probe::Prober;
+pub use status::{Recorder, Status, serve_status};
 pub use target::{Inventory, Target};

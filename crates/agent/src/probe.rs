@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_model::Hostname;
-use rustls::client::{Resumption, verify_server_name};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, verify_server_name};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;

@@ -107,7 +107,8 @@ impl Haproxy {
         let wanted = format!("Pid: {}", process.pid());
         let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
         loop {
-            if self.ask("show info").await.is_ok_and(|said| said.lines().any(|line| line == wanted)) {
+            if self.ask("show info").await.is_ok_and(|said| said.lines().any(|line| line == wanted))
+            {
                 self.process = Some(process);
                 return Ok(());
             }
@@ -136,8 +137,12 @@ impl Haproxy {
     /// is given back.
     pub async fn reload(&mut self) -> Result<Process> {
         let old = self.process.take().context("HAProxy does not run")?;
-        let arguments =
-            ["-x".to_owned(), self.socket().display().to_string(), "-sf".to_owned(), old.pid().to_string()];
+        let arguments = [
+            "-x".to_owned(),
+            self.socket().display().to_string(),
+            "-sf".to_owned(),
+            old.pid().to_string(),
+        ];
         self.launch(&arguments).await?;
         Ok(old)
     }

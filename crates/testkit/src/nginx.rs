@@ -79,7 +79,8 @@ impl Nginx {
     }
 
     fn command(&self, more: &[&str]) -> (String, Vec<String>) {
-        let program = ["/usr/sbin/nginx", "/usr/bin/nginx"].iter().find(|path| Path::new(path).exists());
+        let program =
+            ["/usr/sbin/nginx", "/usr/bin/nginx"].iter().find(|path| Path::new(path).exists());
         let program = (*program.unwrap_or(&"nginx")).to_owned();
         let prefix = format!("{}/", self.directory.path().display());
         let mut arguments = vec!["-p".to_owned(), prefix, "-c".to_owned(), "nginx.conf".to_owned()];

@@ -1,12 +1,16 @@
 //! Follows the changes: applies them, looks, and tries again what did not come out as desired.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+mod compare;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 use holdfast_model::{Hostname, Note};
-use holdfast_store::{Adoption, Change, Changes, Observation, Revision};
+use holdfast_store::{Change, Changes, Observation, Revision};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::outbox::{Outbox, Topic};
 use super::progress::Progress;
@@ -14,10 +18,13 @@ use super::retry::{REPORTED_FROM, Retries, Task};
 use super::trouble::Trouble;
 use super::unlisted::Unlisted;
 use super::{AgentConfig, within};
-use crate::{Adopted, Error, Feed, Inventory, Listing, News, Result, Target};
+use crate::{Error, Feed, News, Result, Target};
 
 /// When nothing was seen for so long, what was seen before is reported without the rest of its batch.
 const LULL: Duration = Duration::from_millis(50);
+
+/// So many are applied while as many are looked at.
+const PART: usize = 200;
 
 /// How long one call waits for a change.
 const WAIT: Duration = Duration::from_secs(30);
@@ -27,7 +34,7 @@ pub(super) struct Follower<'a> {
     target: &'a dyn Target,
     config: &'a AgentConfig,
     outbox: &'a Outbox,
-    retries: Retries,
+    retries: Mutex<Retries>,
     at: Revision,
     /// Was there more than the last answer could hold?
     more: bool,
@@ -56,7 +63,7 @@ impl<'a> Follower<'a> {
             target,
             config,
             outbox,
-            retries: Retries::default(),
+            retries: Mutex::default(),
             at,
             more: false,
             listing: None,
@@ -68,28 +75,40 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Runs until the edge must register again.
-    pub(super) async fn run(mut self) -> Error {
+    /// Runs until the edge must register again, or is to stop; what is being applied is not cut short by that.
+    pub(super) async fn run(mut self, stop: &CancellationToken) -> Error {
         let mut trouble = Trouble::new("the edge cannot follow what is to be served");
         loop {
-            match self.round().await {
+            if stop.is_cancelled() {
+                return Error::Stopped;
+            }
+            match self.round(stop).await {
                 Ok(()) => {
                     trouble.is_over();
                     self.outbox.complain(Topic::Follow, None);
                 }
-                Err(Error::Unregistered) => return Error::Unregistered,
+                Err(reason @ (Error::Unregistered | Error::Stopped)) => return reason,
                 Err(error) => {
                     self.outbox.complain(Topic::Follow, Some(error.note()));
-                    trouble.rest_after(&error).await;
+                    tokio::select! {
+                        () = trouble.rest_after(&error) => {}
+                        () = stop.cancelled() => return Error::Stopped,
+                    }
                 }
             }
         }
     }
 
-    async fn round(&mut self) -> Result<()> {
-        self.outbox.room().await;
+    async fn round(&mut self, stop: &CancellationToken) -> Result<()> {
+        tokio::select! {
+            () = self.outbox.room() => {}
+            () = stop.cancelled() => return Err(Error::Stopped),
+        }
         if self.comparing {
-            self.compare().await?;
+            tokio::select! {
+                compared = self.compare() => compared?,
+                () = stop.cancelled() => return Err(Error::Stopped),
+            }
             if self.backlog.is_empty() {
                 self.settle_up().await?;
             }
@@ -98,14 +117,17 @@ impl<'a> Follower<'a> {
             return self.catch_up().await;
         }
         self.drop_unlisted().await?;
-        let news = self.news().await?;
+        let news = tokio::select! {
+            news = self.news() => news?,
+            () = stop.cancelled() => return Err(Error::Stopped),
+        };
         self.take_over(&news.adoptions).await?;
         let mut tasks: Vec<_> = news.changes.items.into_iter().map(Task::new).collect();
         for task in &tasks {
             self.unlisted.heard_of(&task.change.name);
         }
         let limit = usize::try_from(self.config.batch).unwrap_or(usize::MAX);
-        tasks.extend(self.retries.due(Instant::now(), limit, &tasks));
+        tasks.extend(self.retries().due(Instant::now(), limit, &tasks));
         self.work(tasks).await?;
         (self.at, self.more) = (news.changes.up_to, news.changes.more);
         self.end_listing().await?;
@@ -115,16 +137,18 @@ impl<'a> Follower<'a> {
     /// Everything up to here was seen, or refused.
     async fn settle_up(&mut self) -> Result<()> {
         self.progress.keep(self.at).await?;
-        self.outbox.settled(self.retries.settled_up_to(self.at));
+        self.outbox.settled(self.retries().settled_up_to(self.at));
         self.outbox.flush();
+        let waiting = u32::try_from(self.retries().len()).unwrap_or(u32::MAX);
+        metrics::gauge!("holdfast_agent_names_refused").set(waiting);
         Ok(())
     }
 
     async fn news(&mut self) -> Result<News> {
         let nothing = |at, more| News::from(Changes { items: Vec::new(), up_to: at, more });
-        let due = self.retries.next_due();
+        let due = self.retries().next_due();
         let wait = due.map_or(WAIT, |due| WAIT.min(due.saturating_duration_since(Instant::now())));
-        if self.retries.is_full() {
+        if self.retries().is_full() {
             tokio::time::sleep(wait).await;
             return Ok(nothing(self.at, true));
         }
@@ -167,137 +191,33 @@ impl<'a> Follower<'a> {
         }
     }
 
-    async fn begin_listing(&mut self) -> Result<()> {
-        let (epoch, number) = (self.at.epoch, self.at.number);
-        tracing::info!(epoch, number, "the edge's revision is not kept any more: everything is listed anew");
-        self.lost = true;
-        self.comparing = true;
-        self.retries.clear();
-        Ok(())
+    fn retries(&self) -> MutexGuard<'_, Retries> {
+        self.retries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For a target that keeps nothing everything is followed from the beginning.
-    async fn start_from_the_beginning(&mut self) -> Result<()> {
-        self.target.listing_began().await?;
-        self.listing.get_or_insert(self.at.epoch);
-        self.at = Revision::default();
-        Ok(())
-    }
-
-    async fn end_listing(&mut self) -> Result<()> {
-        if let Some(epoch) = self.listing
-            && !self.more
-            && !self.comparing
-        {
-            self.target.listing_ended(epoch != self.at.epoch).await?;
-            self.listing = None;
+    /// Applies and looks, in parts: while one is looked at, the next is applied. An error leaves everything to be done again.
+    async fn work(&self, mut tasks: Vec<Task>) -> Result<()> {
+        let mut applied = None;
+        while !tasks.is_empty() {
+            let rest = tasks.split_off(tasks.len().min(PART));
+            let part = std::mem::replace(&mut tasks, rest);
+            let refusals = match applied.take() {
+                None => self.apply(&part).await?,
+                Some((before, refusals)) => {
+                    let (refusals, ()) =
+                        tokio::join!(self.apply(&part), self.look_at(before, refusals));
+                    refusals?
+                }
+            };
+            applied = Some((part, refusals));
+        }
+        if let Some((last, refusals)) = applied {
+            self.look_at(last, refusals).await;
         }
         Ok(())
     }
 
-    /// Compares what the target holds with what is to be served.
-    async fn compare(&mut self) -> Result<()> {
-        let Some(inventory) = self.target.inventory().await? else {
-            if self.lost {
-                self.start_from_the_beginning().await?;
-            }
-            (self.comparing, self.lost) = (false, false);
-            return Ok(());
-        };
-        let mut listing = within(self.config.listing_limit, self.feed.desired()).await?;
-        self.progress.check(listing.revision)?;
-        let anew = self.lost || self.at == Revision::default();
-        if !anew && listing.revision < self.at {
-            return Err(Error::WentBack { seen: self.at, said: listing.revision });
-        }
-        let restored = self.at != Revision::default() && listing.revision.epoch != self.at.epoch;
-        self.compared(inventory, &mut listing, restored);
-        self.backlog = listing.items.into();
-        if anew {
-            self.at = listing.revision;
-        }
-        (self.comparing, self.lost, self.more) = (false, false, !anew);
-        Ok(())
-    }
-
-    /// Leaves in the listing what is to be done, and finds what is held without being listed.
-    fn compared(&mut self, inventory: Inventory, listing: &mut Listing, restored: bool) {
-        let Inventory { mut held, mut strangers } = inventory;
-        let (total, listed) = (held.len(), listing.items.len());
-        let names: HashSet<&str> = listing.items.iter().map(|item| item.name.as_str()).collect();
-        for stranger in &mut strangers {
-            stranger.shadows = stranger.names.iter().any(|name| names.contains(name.as_str()));
-        }
-        self.outbox.strangers(strangers);
-        let (at, anew) = (self.at, self.lost || self.at == Revision::default());
-        listing.items.retain(|item| {
-            let wanted = item.certificate.as_ref().map(|(_, sha256)| sha256);
-            let right = held.remove(&item.name).flatten().as_ref() == wanted;
-            // What came later than what was reported is told as a change too.
-            anew || (item.revision <= at && !right)
-        });
-        // A restored control plane may have forgotten names that are rightly served.
-        let gone = if restored { Vec::new() } else { held.into_keys().collect() };
-        let (repairs, gone_count) = (listing.items.len(), gone.len());
-        tracing::info!(held = total, listed, repairs, gone = gone_count, "the edge was compared with what is to be served");
-        self.unlisted = Unlisted::new(gone, total, listed);
-    }
-
-    /// Does a part of what the comparison found.
-    async fn catch_up(&mut self) -> Result<()> {
-        let batch = usize::try_from(self.config.batch).unwrap_or(usize::MAX);
-        let part = self.backlog.iter().take(batch).cloned().map(Task::new).collect();
-        self.work(part).await?;
-        self.backlog.drain(..batch.min(self.backlog.len()));
-        self.outbox.flush();
-        if self.backlog.is_empty() { self.settle_up().await } else { Ok(()) }
-    }
-
-    /// Takes away what is not listed, once that is believable.
-    async fn drop_unlisted(&mut self) -> Result<()> {
-        if self.unlisted.is_empty() {
-            return Ok(());
-        }
-        let confirm = self.config.confirm_file.as_deref();
-        let names = match self.unlisted.to_drop(confirm) {
-            Ok(names) => names.to_vec(),
-            Err(error) => {
-                self.outbox.complain(Topic::Listing, Some(error.note()));
-                return Ok(());
-            }
-        };
-        tracing::info!(names = names.len(), "names that are not to be served any more are taken away");
-        let results = self.target.withdraw(&names).await?;
-        let mut refused = names.into_iter().zip(results).filter_map(|(name, done)| Some((name, done.err()?)));
-        let (left, notes): (Vec<_>, Vec<_>) = refused.by_ref().unzip();
-        if left.is_empty()
-            && let Some(confirm) = confirm
-        {
-            // It was meant for these alone.
-            std::fs::remove_file(confirm).ok();
-        }
-        self.unlisted.leave(left);
-        self.outbox.complain(Topic::Listing, notes.into_iter().next());
-        Ok(())
-    }
-
-    /// Takes over the files that a person wants taken over.
-    async fn take_over(&mut self, adoptions: &[Adoption]) -> Result<()> {
-        if adoptions.is_empty() {
-            return Ok(());
-        }
-        let results = self.target.adopt(adoptions).await?;
-        let told = adoptions.iter().zip(results);
-        let told = told.map(|(one, done)| Adopted { adoption: one.clone(), error: done.err() });
-        self.outbox.adopted(told.collect());
-        // What is in the files now may not be what is to be served.
-        self.comparing = true;
-        Ok(())
-    }
-
-    /// Applies and looks. An error leaves everything to be done again.
-    async fn work(&mut self, tasks: Vec<Task>) -> Result<()> {
-        let mut refusals = self.apply(&tasks).await?;
+    async fn look_at(&self, tasks: Vec<Task>, mut refusals: HashMap<Hostname, Note>) {
         let (target, probes) = (self.target, self.config.probes);
         let looks = tasks.into_iter().map(|task| {
             let refused = refusals.remove(&task.change.name);
@@ -311,7 +231,7 @@ impl<'a> Follower<'a> {
             tokio::select! {
                 look = looks.next() => match look {
                     Some((task, seen)) => self.settle(task, seen),
-                    None => return Ok(()),
+                    None => return,
                 },
                 // Those who were seen need not wait for the slowest.
                 () = tokio::time::sleep(LULL) => self.outbox.flush(),
@@ -321,6 +241,7 @@ impl<'a> Follower<'a> {
 
     /// Puts in place what is to be served, and takes away what is not; gives what was refused.
     async fn apply(&self, tasks: &[Task]) -> Result<HashMap<Hostname, Note>> {
+        let began = Instant::now();
         let (gone, wanted): (Vec<_>, Vec<_>) = tasks
             .iter()
             .map(|task| task.change.clone())
@@ -337,12 +258,15 @@ impl<'a> Follower<'a> {
             let failed = wanted.into_iter().zip(results);
             refusals.extend(failed.filter_map(|(change, done)| Some((change.name, done.err()?))));
         }
+        metrics::histogram!("holdfast_agent_apply_seconds").record(began.elapsed());
         Ok(refusals)
     }
 
-    fn settle(&mut self, mut task: Task, seen: Observation) {
+    fn settle(&self, mut task: Task, seen: Observation) {
+        let outcome = if seen.error.is_none() { "as-desired" } else { "otherwise" };
+        metrics::counter!("holdfast_agent_handshakes_total", "seen" => outcome).increment(1);
         let Some(error) = &seen.error else {
-            self.retries.forget(&task.change.name);
+            self.retries().forget(&task.change.name);
             return self.outbox.saw(seen);
         };
         task.failures = task.failures.saturating_add(1);
@@ -353,7 +277,7 @@ impl<'a> Follower<'a> {
         if task.failures >= REPORTED_FROM {
             self.outbox.saw(seen);
         }
-        self.retries.failed(task, Instant::now());
+        self.retries().failed(task, Instant::now());
     }
 }
 

@@ -62,9 +62,12 @@ impl Outbox {
         self.lock().observations.insert(observation.domain, observation);
     }
 
-    /// What was seen is to be reported now.
+    /// What was seen is to be reported now, and also that nothing is left to be seen.
     pub(super) fn flush(&self) {
-        if !self.lock().observations.is_empty() {
+        let state = self.lock();
+        let news = !state.observations.is_empty() || state.settled > state.reported;
+        drop(state);
+        if news {
             self.filled.notify_one();
         }
     }

@@ -37,7 +37,8 @@ impl Progress {
         }
         if let Some(file) = self.file.clone() {
             let text = format!("{said}\n");
-            let write = move || files::write(Point::FILE_EDGE, &file, text.as_bytes(), Access::Private);
+            let write =
+                move || files::write(Point::FILE_EDGE, &file, text.as_bytes(), Access::Private);
             tokio::task::spawn_blocking(write).await.map_err(|_| Error::Stopped)??;
         }
         self.newest = said;

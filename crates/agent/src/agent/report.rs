@@ -17,6 +17,8 @@ pub(super) async fn run(feed: &dyn Feed, config: &AgentConfig, outbox: &Outbox) 
         match within(config.answer_limit, feed.report(&report)).await {
             Ok(()) => {
                 trouble.is_over();
+                config.status.reported(report.seen.up_to, report.seen.error.as_ref());
+                metrics::counter!("holdfast_agent_reports_total").increment(1);
                 limit = config.observations;
                 if !outbox.done_with(&report) {
                     // Either way it is time: something was seen, or a sign of life is due.
@@ -35,7 +37,10 @@ pub(super) async fn run(feed: &dyn Feed, config: &AgentConfig, outbox: &Outbox) 
             Err(error @ Error::Refused { .. })
                 if report.strangers.is_some() || !report.adopted.is_empty() =>
             {
-                tracing::error!(error = chain(&error), "the list of files that are not ours was refused");
+                tracing::error!(
+                    error = chain(&error),
+                    "the list of files that are not ours was refused"
+                );
                 let seen = EdgeReport { up_to: outbox.reported(), ..report.seen };
                 outbox.done_with(&Report { seen, ..report });
             }

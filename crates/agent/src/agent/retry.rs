@@ -50,6 +50,10 @@ impl Retries {
         self.0.len() >= LIMIT
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }

@@ -9,6 +9,8 @@ pub(super) async fn run(target: &dyn Target, outbox: &Outbox) -> Error {
     let Some(period) = target.tended_every() else { return std::future::pending().await };
     let mut trouble = Trouble::new("the edge's proxy cannot be looked after");
     loop {
+        // The follower compares at its start by itself.
+        tokio::time::sleep(period).await;
         match target.tend().await {
             Ok(mended) => {
                 trouble.is_over();
@@ -16,7 +18,6 @@ pub(super) async fn run(target: &dyn Target, outbox: &Outbox) -> Error {
                 if mended {
                     outbox.mended();
                 }
-                tokio::time::sleep(period).await;
             }
             Err(error) => {
                 outbox.complain(Topic::Target, Some(error.note()));

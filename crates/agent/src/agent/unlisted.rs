@@ -44,7 +44,8 @@ impl Unlisted {
         if self.is_believable() || confirm.is_some_and(Path::exists) {
             return Ok(&self.names);
         }
-        let confirm = confirm.map_or("a confirmation".to_owned(), |path| path.display().to_string());
+        let confirm =
+            confirm.map_or("a confirmation".to_owned(), |path| path.display().to_string());
         let (listed, held, gone) = (self.listed, self.held, self.names.len());
         Err(Error::ListingShrank { listed, held, gone, confirm })
     }

@@ -95,7 +95,9 @@ impl HttpFeed {
             .header(AUTHORIZATION, authorization)
             .header(CONTENT_TYPE, "application/json")
             .body(body)
-            .map_err(|error| Error::Unconfigurable(format!("the edge's name cannot be sent: {error}")))
+            .map_err(|error| {
+                Error::Unconfigurable(format!("the edge's name cannot be sent: {error}"))
+            })
     }
 
     async fn ask(
@@ -146,7 +148,14 @@ impl Bundles for HttpFeed {
             directory: String::new(),
         };
         let (name, domain) = (change.name.clone(), change.domain);
-        Ok(Some(Bundle { id: *id, domain, name, chain_pem: chain, key: Secret::from(key), summary }))
+        Ok(Some(Bundle {
+            id: *id,
+            domain,
+            name,
+            chain_pem: chain,
+            key: Secret::from(key),
+            summary,
+        }))
     }
 }
 
@@ -186,7 +195,9 @@ impl Feed for HttpFeed {
         let mut lines = Lines::new(body);
         if !head.status.is_success() {
             let body = lines.rest().await?;
-            return self.accepted(head.status, &body).and(Err(Error::Nonsense("no answer".to_owned())));
+            return self
+                .accepted(head.status, &body)
+                .and(Err(Error::Nonsense("no answer".to_owned())));
         }
         let mut listing = wire::Listed::default();
         while let Some(line) = lines.next().await? {

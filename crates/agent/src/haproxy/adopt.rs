@@ -46,13 +46,16 @@ impl HaproxyTarget {
         let others: Vec<_> =
             stranger.names.iter().filter(|name| *name != adoption.name.as_str()).collect();
         if !others.is_empty() {
-            let others = others.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
-            return Err(refuse(format!("it is also served for {others}, which would stop")));
+            return Err(refuse(format!(
+                "it is also served for {}, which would stop",
+                some(&others)
+            )));
         }
         let file = adoption.file.clone();
         let print = blocking(move || {
             let pem = std::fs::read(&file).map_err(|source| Error::File { path: file, source })?;
-            Print::of_pem(&pem).ok_or_else(|| Error::Unconfigurable("it holds no certificate".to_owned()))
+            Print::of_pem(&pem)
+                .ok_or_else(|| Error::Unconfigurable("it holds no certificate".to_owned()))
         });
         let print = print.await.map_err(|error| refuse(crate::error::chain(&error)))?;
         let mut entry = Entry::new(print, Some(adoption.file.clone()));
@@ -60,6 +63,16 @@ impl HaproxyTarget {
         disk.entries.insert(adoption.name.clone(), entry);
         tracing::info!(name = %adoption.name, file = adoption.file, "a file was taken over");
         Ok(true)
+    }
+}
+
+/// The first of them, and how many more there are.
+fn some(names: &[&String]) -> String {
+    const SHOWN: usize = 5;
+    let first: Vec<_> = names.iter().take(SHOWN).map(|name| name.as_str()).collect();
+    match names.len().checked_sub(SHOWN) {
+        Some(more @ 1..) => format!("{} and {more} more", first.join(", ")),
+        _ => first.join(", "),
     }
 }
 

@@ -55,7 +55,9 @@ impl Disk {
             .mode(0o700)
             .create(&config.directory)
             .map_err(|source| unusable(&config.directory, source))?;
-        sweep(&config.directory)?;
+        for directory in [Some(&*config.directory), config.crt_list.parent(), Some(&*config.data)] {
+            sweep(directory.filter(|path| path.is_dir()).unwrap_or(&config.directory))?;
+        }
         let adopted_file = config.data.join("adopted");
         let crt_list = config.crt_list.clone();
         let mut disk = Self { directory, crt_list, adopted_file, entries: HashMap::new() };
@@ -76,7 +78,9 @@ impl Disk {
             // What cannot be read as a certificate would keep HAProxy from starting: it counts as not there.
             match std::fs::read(file.path()).ok().and_then(|pem| Print::of_pem(&pem)) {
                 Some(print) => drop(self.entries.insert(name, Entry::new(print, None))),
-                None => tracing::warn!(file = %file.path().display(), "this file holds no certificate; it is not used"),
+                None => {
+                    tracing::warn!(file = %file.path().display(), "this file holds no certificate; it is not used");
+                }
             }
         }
         Ok(())
@@ -94,7 +98,9 @@ impl Disk {
                 Some(print) => {
                     self.entries.insert(name, Entry::new(print, Some(file.to_owned())));
                 }
-                None => tracing::warn!(%name, file, "this file was taken over and holds no certificate any more"),
+                None => {
+                    tracing::warn!(%name, file, "this file was taken over and holds no certificate any more");
+                }
             }
         }
         Ok(())
@@ -199,8 +205,7 @@ impl Disk {
             .iter()
             .filter_map(|(name, entry)| Some((name, entry.adopted.as_ref()?)))
             .collect();
-        let text: String =
-            adopted.iter().map(|(name, file)| format!("{name}\t{file}\n")).collect();
+        let text: String = adopted.iter().map(|(name, file)| format!("{name}\t{file}\n")).collect();
         let before = std::fs::read_to_string(&self.adopted_file).unwrap_or_default();
         if text == before { Ok(()) } else { write(&self.adopted_file, text.as_bytes()) }
     }
@@ -228,7 +233,9 @@ pub(super) fn remove(path: &Path) -> Result<()> {
 
 /// Files that a kill left half-written.
 pub(crate) fn sweep(directory: &Path) -> Result<()> {
-    for file in std::fs::read_dir(directory).map_err(|source| unusable(directory, source))?.flatten() {
+    for file in
+        std::fs::read_dir(directory).map_err(|source| unusable(directory, source))?.flatten()
+    {
         let name = file.file_name();
         let name = name.to_string_lossy();
         if name.starts_with(".holdfast-") && name.ends_with(".new") {
@@ -244,7 +251,8 @@ pub(crate) fn unusable(path: &Path, source: io::Error) -> Error {
 }
 
 fn text(path: &Path) -> Result<String> {
-    let text = path.to_str().filter(|text| !text.contains(char::is_whitespace) && path.is_absolute());
+    let text =
+        path.to_str().filter(|text| !text.contains(char::is_whitespace) && path.is_absolute());
     let text = text.map(|text| text.trim_end_matches('/').to_owned());
     text.ok_or_else(|| {
         let shown = path.display();

@@ -93,7 +93,10 @@ pub(super) async fn remove(runtime: &mut Runtime, memory: &Memory, file: &str) -
 /// Lines that are names: no comments, no open transaction.
 fn names(said: &str) -> HashSet<String> {
     let lines = said.lines().map(str::trim);
-    lines.filter(|line| !line.is_empty() && !line.starts_with(['#', '*'])).map(str::to_owned).collect()
+    lines
+        .filter(|line| !line.is_empty() && !line.starts_with(['#', '*']))
+        .map(str::to_owned)
+        .collect()
 }
 
 fn line(text: &str) -> Option<Listed> {
@@ -120,7 +123,12 @@ fn shown(said: &str) -> Shown {
         .collect();
     if names.is_empty() {
         let subject = field("Subject").unwrap_or_default();
-        names.extend(subject.split('/').find_map(|part| part.strip_prefix("CN=")).map(str::to_ascii_lowercase));
+        names.extend(
+            subject
+                .split('/')
+                .find_map(|part| part.strip_prefix("CN="))
+                .map(str::to_ascii_lowercase),
+        );
     }
     Shown { sha1: field("SHA1 FingerPrint").and_then(from_hex), names }
 }

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use super::disk::{self, Disk, Entry, blocking};
 use super::memory::{add, show};
-use super::runtime::Runtime;
+use super::runtime::{Identity, Runtime};
 use super::{HaproxyTarget, State, transaction};
 use crate::checked::{Checked, Print};
 use crate::{Bundles, Error, Result};
@@ -43,6 +43,7 @@ impl HaproxyTarget {
         &self,
         state: &mut State,
         runtime: &mut Runtime,
+        identity: &Identity,
         changes: &[Change],
         bundles: &dyn Bundles,
     ) -> Result<Vec<Result<(), Note>>> {
@@ -52,6 +53,9 @@ impl HaproxyTarget {
         let mut writes = stream::iter(writes).buffered(WRITES);
         let mut loaded = Vec::new();
         while let Some((at, written)) = writes.next().await {
+            if runtime.is_stale() {
+                *runtime = self.reconnect(identity).await?;
+            }
             let done = match written? {
                 Ok(written) => load(state.disk()?, runtime, written).await?,
                 Err(error) => Err(error.note()),
@@ -185,7 +189,7 @@ async fn load(
         transaction::put(runtime, &file, &pem, |other| disk.is_ours(other)).await
     };
     if let Err(note) = refusal(put.await)? {
-        take_back(disk, name, file, before).await?;
+        take_back(disk, name, file, before, has_place).await?;
         return Ok(Err(note));
     }
     if let Some(entry) = disk.entries.get_mut(&name) {
@@ -199,11 +203,12 @@ async fn take_back(
     name: Hostname,
     file: String,
     before: Option<Zeroizing<Vec<u8>>>,
+    loaded: bool,
 ) -> Result<()> {
     match before.as_deref().and_then(|pem| Print::of_pem(pem)) {
         Some(print) => {
             if let Some(entry) = disk.entries.get_mut(&name) {
-                (entry.print, entry.loaded) = (print, true);
+                (entry.print, entry.loaded) = (print, loaded);
             }
         }
         None => drop(disk.entries.remove(&name)),

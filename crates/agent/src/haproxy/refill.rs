@@ -40,7 +40,8 @@ impl HaproxyTarget {
         let ours = |file: &str| {
             adopted.contains(file) || disk.name_of(file).is_some() || file == disk.default_file()
         };
-        let orphan = |file: &String| disk.name_of(file).filter(|name| !disk.entries.contains_key(name));
+        let orphan =
+            |file: &String| disk.name_of(file).filter(|name| !disk.entries.contains_key(name));
         state.orphans = memory.certificates.iter().filter_map(orphan).collect();
         let others: Vec<_> =
             memory.certificates.iter().filter(|file| !ours(file)).cloned().collect();
@@ -60,7 +61,11 @@ impl HaproxyTarget {
             match mend_one(disk, runtime, memory, &list, &name).await {
                 Ok(()) => mended += 1,
                 // One that HAProxy does not take must not keep the others out; the comparison with what is to be served finds it.
-                Err(error @ (Error::ProxyRefused { .. } | Error::PayloadTooLarge { .. } | Error::File { .. })) => {
+                Err(
+                    error @ (Error::ProxyRefused { .. }
+                    | Error::PayloadTooLarge { .. }
+                    | Error::File { .. }),
+                ) => {
                     tracing::warn!(%name, error = crate::error::chain(&error), "a certificate on disk cannot be loaded");
                 }
                 Err(error) => return Err(error),

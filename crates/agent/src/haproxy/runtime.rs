@@ -13,6 +13,7 @@ use std::time::Duration;
 use holdfast_gateway::point::{Point, around};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::time::Instant;
 
 use crate::{Error, Result};
 
@@ -70,6 +71,7 @@ pub(super) struct Runtime {
     read: Vec<u8>,
     /// The largest command that HAProxy can take.
     bufsize: usize,
+    last: Instant,
 }
 
 impl Runtime {
@@ -88,9 +90,20 @@ impl Runtime {
         };
         let stream = tokio::time::timeout(LIMIT, connect).await.map_err(|_| failed(late()))?;
         let stream = stream.map_err(failed)?;
-        let mut runtime = Self { stream, address: address.to_string(), read: Vec::new(), bufsize };
+        let mut runtime = Self {
+            stream,
+            address: address.to_string(),
+            read: Vec::new(),
+            bufsize,
+            last: Instant::now(),
+        };
         runtime.ask("prompt").await?;
         Ok(runtime)
+    }
+
+    /// Was nothing said for so long that HAProxy may hang up any moment? It does after ten seconds unless told otherwise.
+    pub(super) fn is_stale(&self) -> bool {
+        self.last.elapsed() > Duration::from_secs(4)
     }
 
     /// Asks for something that changes nothing.
@@ -134,7 +147,8 @@ impl Runtime {
     /// Which process answers.
     pub(super) async fn identity(&mut self) -> Result<Identity> {
         let info = self.ask("show info").await?;
-        let line = |name: &str| info.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+        let line =
+            |name: &str| info.lines().find(|line| line.starts_with(name)).unwrap_or_default();
         let identity = format!("{} {}", line("Pid:"), line("Start_time_sec:"));
         if line("Pid:").is_empty() {
             return Err(Error::ProxyRefused { command: "show info".to_owned(), said: info });
@@ -152,6 +166,7 @@ impl Runtime {
 
     async fn within<T>(&mut self, talk: impl AsyncFnOnce(&mut Self) -> io::Result<T>) -> Result<T> {
         let address = self.address.clone();
+        self.last = Instant::now();
         let talked = tokio::time::timeout(LIMIT, talk(self)).await;
         let talked = talked.unwrap_or_else(|_| Err(late()));
         talked.map_err(|source| Error::Proxy { address, source })
@@ -209,7 +224,10 @@ mod tests {
 
     #[test]
     fn prompts_are_no_part_of_an_answer() {
-        assert_eq!(plain(b"+ + + Transaction created for certificate X!\n\n> "), "Transaction created for certificate X!");
+        assert_eq!(
+            plain(b"+ + + Transaction created for certificate X!\n\n> "),
+            "Transaction created for certificate X!"
+        );
         assert_eq!(plain(b"\n> "), "");
         assert_eq!(plain(b"a\nb\n\n> "), "a\nb");
     }

@@ -39,9 +39,10 @@ impl Strangers {
     }
 
     fn new(all: Vec<Stranger>) -> Self {
-        let named = all.iter().enumerate().flat_map(|(at, one)| {
-            one.names.iter().map(move |name| (name.clone(), at))
-        });
+        let named = all
+            .iter()
+            .enumerate()
+            .flat_map(|(at, one)| one.names.iter().map(move |name| (name.clone(), at)));
         let by_name = named.collect();
         Self { all, by_name }
     }
@@ -85,9 +86,8 @@ fn served(file: &str, shown: &Shown, filters: &HashMap<&str, Vec<&str>>) -> Vec<
         true => shown.names.clone(),
         false => wanted.iter().map(|name| name.to_ascii_lowercase()).collect(),
     };
-    let is_excluded = |name: &str| {
-        excluded.iter().any(|filter| *filter == "!*" || filter.get(1..) == Some(name))
-    };
+    let is_excluded =
+        |name: &str| excluded.iter().any(|filter| *filter == "!*" || filter.get(1..) == Some(name));
     names.into_iter().filter(|name| !is_excluded(name)).collect()
 }
 

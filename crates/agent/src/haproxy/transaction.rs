@@ -39,7 +39,8 @@ pub(super) async fn put(
 pub(super) async fn create(runtime: &mut Runtime, file: &str) -> Result<()> {
     let command = format!("new ssl cert {file}");
     let said = runtime.change(&command).await?;
-    let there = said.starts_with("New empty certificate store") || said.ends_with("already exists!");
+    let there =
+        said.starts_with("New empty certificate store") || said.ends_with("already exists!");
     if there { Ok(()) } else { Err(Error::ProxyRefused { command, said }) }
 }
 

@@ -32,9 +32,9 @@ impl HaproxyTarget {
         for name in names {
             results.push(match take_one(disk, runtime, &memory, name).await {
                 Ok(()) => Ok(()),
-                Err(error @ (Error::ProxyRefused { .. } | Error::Disk { .. } | Error::File { .. })) => {
-                    Err(error.note())
-                }
+                Err(
+                    error @ (Error::ProxyRefused { .. } | Error::Disk { .. } | Error::File { .. }),
+                ) => Err(error.note()),
                 Err(error) => return Err(error),
             });
         }

@@ -20,7 +20,9 @@ const VICTIM: &str = "HOLDFAST_TEST_VICTIM";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn victim() {
     let Ok(told) = std::env::var(VICTIM) else { return };
-    let [url, token, haproxy, https] = told.split(' ').collect::<Vec<_>>()[..] else { panic!("{told}") };
+    let [url, token, haproxy, https] = told.split(' ').collect::<Vec<_>>()[..] else {
+        panic!("{told}")
+    };
     let at = PathBuf::from(haproxy);
     let config = holdfast_agent::HttpFeedConfig {
         servers: vec![url.parse().unwrap()],
@@ -37,7 +39,8 @@ async fn victim() {
     let socket = RuntimeAddress::Unix(at.join("admin.sock"));
     let (certs, list) = (at.join("certs"), at.join("crt-list"));
     let settings = HaproxyConfig::new(socket, certs, list, https.parse().unwrap(), at.clone());
-    let config = (Arc::new(HttpFeed::new(config).unwrap()), Arc::new(HaproxyTarget::new(settings).unwrap()));
+    let config =
+        (Arc::new(HttpFeed::new(config).unwrap()), Arc::new(HaproxyTarget::new(settings).unwrap()));
     let agent = AgentConfig { revision_file: Some(at.join("revision")), ..AgentConfig::default() };
     run_agent(config.0, config.1, agent, CancellationToken::new()).await;
 }
@@ -58,7 +61,7 @@ async fn story(edge: &Proxied, plane: &Plane, first: &Command) -> Option<i32> {
     let process = Process::spawn("agent", first).unwrap();
     let mut again = None;
     let mut signal = None;
-    let mut steps = async {
+    let steps = async {
         let kept = edge.deploy("kept.test");
         edge.memory.until_seen("kept.test", Some(&kept)).await;
         edge.deploy("gone.test");
@@ -94,7 +97,10 @@ async fn judge(edge: &mut Proxied) {
         .unwrap()
         .map(|file| file.unwrap().file_name().into_string().unwrap())
         .collect();
-    assert!(names.iter().all(|name| !name.contains("gone.test") && !name.ends_with(".new")), "{names:?}");
+    assert!(
+        names.iter().all(|name| !name.contains("gone.test") && !name.ends_with(".new")),
+        "{names:?}"
+    );
     let list = edge.haproxy.crt_list().display().to_string();
     let lines = edge.haproxy.ask(&format!("show ssl crt-list {list}")).await.unwrap();
     assert_eq!(lines.lines().filter(|line| line.contains("kept.test")).count(), 1, "{lines}");
@@ -123,11 +129,16 @@ async fn killed_at_every_step_it_converges_by_itself() {
     for line in std::fs::read_to_string(record).unwrap().lines() {
         *occurrences.entry(line.to_owned()).or_default() += 1;
     }
-    assert!(occurrences.contains_key("file.edge") && occurrences.contains_key("edge.haproxy"), "{occurrences:?}");
+    assert!(
+        occurrences.contains_key("file.edge") && occurrences.contains_key("edge.haproxy"),
+        "{occurrences:?}"
+    );
     let mut struck = 0;
-    let places = occurrences.iter().flat_map(|(point, times)| (1..=*times).map(move |time| (point, time)));
-    let places: Vec<_> =
-        places.flat_map(|(point, time)| ["before", "after"].map(|side| format!("{point}:{time}:{side}"))).collect();
+    let places =
+        occurrences.iter().flat_map(|(point, times)| (1..=*times).map(move |time| (point, time)));
+    let places: Vec<_> = places
+        .flat_map(|(point, time)| ["before", "after"].map(|side| format!("{point}:{time}:{side}")))
+        .collect();
     for pair in places.chunks(2) {
         let walk = async |place: &String| {
             let (mut edge, signal) = told("HOLDFAST_CRASH", place).await;
@@ -170,7 +181,8 @@ async fn a_full_disk_is_told_of_and_nothing_is_half_done() {
     let renewed = edge.deploy("old.test");
     let new = edge.deploy("new.test");
     for host in ["old.test", "new.test"] {
-        let refused = |memory: &Memory| memory.observed(host)?.error.filter(|note| note.code == "edge-disk");
+        let refused =
+            |memory: &Memory| memory.observed(host)?.error.filter(|note| note.code == "edge-disk");
         let note = edge.memory.until("the refusal", refused).await;
         assert!(note.detail.contains(&edge.file(host)), "{note}");
     }
@@ -179,7 +191,8 @@ async fn a_full_disk_is_told_of_and_nothing_is_half_done() {
     assert!(!std::fs::exists(edge.file("new.test")).unwrap());
     // Space again.
     let pid = process.pid().to_string();
-    let lifted = Command::new("prlimit").args(["--pid", &pid, "--fsize=unlimited:unlimited"]).status();
+    let lifted =
+        Command::new("prlimit").args(["--pid", &pid, "--fsize=unlimited:unlimited"]).status();
     assert!(lifted.unwrap().success());
     edge.memory.until_seen("old.test", Some(&renewed)).await;
     edge.memory.until_seen("new.test", Some(&new)).await;

@@ -16,7 +16,8 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let (memory, authority, scratch) = (Arc::default(), Authority::new(), Scratch::new().unwrap());
+        let (memory, authority, scratch) =
+            (Arc::default(), Authority::new(), Scratch::new().unwrap());
         Self { memory, authority, scratch }
     }
 
@@ -75,8 +76,10 @@ async fn nginx_serves_the_new_certificate_after_its_reload() {
 async fn a_hundred_changes_make_few_reloads() {
     let bench = Bench::new();
     let config = FilesConfig { reload: bench.counting(), layout: Layout::Both, ..bench.settings() };
-    let deployed: Vec<_> =
-        (0..100).map(|n| format!("n{n}.test")).map(|host| (host.clone(), bench.deploy(&host))).collect();
+    let deployed: Vec<_> = (0..100)
+        .map(|n| format!("n{n}.test"))
+        .map(|host| (host.clone(), bench.deploy(&host)))
+        .collect();
     let running = bench.run(config.clone());
     for (host, sha256) in &deployed {
         bench.memory.until_seen(host, Some(sha256)).await;
@@ -109,7 +112,8 @@ async fn a_reload_that_fails_or_hangs_is_told_of_and_made_up_for() {
         let config = FilesConfig { reload: command, reload_limit: limit, ..bench.settings() };
         let running = bench.run(config.clone());
         let sha256 = bench.deploy("shop.test");
-        let failed = |memory: &Memory| memory.complaint().filter(|note| note.code == "edge-reload-failed");
+        let failed =
+            |memory: &Memory| memory.complaint().filter(|note| note.code == "edge-reload-failed");
         let note = bench.memory.until("the complaint", failed).await;
         assert!(note.detail.contains(words), "{note}");
         running.stop().await;

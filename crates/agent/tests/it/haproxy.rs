@@ -104,7 +104,11 @@ async fn a_start_of_the_agent_repairs_memory_and_disk_in_both_directions() {
         let wanted = edge.memory.change(host).certificate.unwrap().1;
         eventually(LIMIT, "what is wanted to be served", async || {
             let seen = edge.visitor().visit(host).await.map(|visit| visit.sha256);
-            if seen.as_ref().ok() == Some(&wanted) { Ok(()) } else { Err(format!("{host}: {seen:?}")) }
+            if seen.as_ref().ok() == Some(&wanted) {
+                Ok(())
+            } else {
+                Err(format!("{host}: {seen:?}"))
+            }
         })
         .await;
     }
@@ -125,7 +129,8 @@ async fn unchanged_certificates_are_neither_fetched_nor_probed_at_a_start() {
     let all = |memory: &Memory| (memory.acknowledged() == memory.at()).then_some(());
     edge.memory.until("everything to be reported", all).await;
     running.stop().await;
-    let before = edge.memory.reports().iter().map(|report| report.observations.len()).sum::<usize>();
+    let before =
+        edge.memory.reports().iter().map(|report| report.observations.len()).sum::<usize>();
     let fetched = edge.memory.fetched();
     let _running = edge.run();
     let last = edge.served("last.test").await;
@@ -142,9 +147,9 @@ async fn a_crossed_transaction_is_survived() {
     let (a, b) = (edge.served("a.test").await, edge.served("b.test").await);
     running.stop().await;
     // By hand, as an agent would that knew nothing of it: B's certificate ends up at A.
-    let new_b = edge.authority.issue("b.test");
+    let (new_a, new_b) = (edge.authority.issue("a.test"), edge.authority.issue("b.test"));
     let set = |host: &str, bundle| format!("set ssl cert {} <<\n{}", edge.file(host), pem(bundle));
-    let said = edge.haproxy.ask(&set("a.test", &edge.authority.issue("a.test"))).await.unwrap();
+    let said = edge.haproxy.ask(&set("a.test", &new_a)).await.unwrap();
     assert!(said.contains("Transaction created for certificate"), "{said}");
     let said = edge.haproxy.ask(&set("b.test", &new_b)).await.unwrap();
     assert_eq!(said, format!("Transaction updated for certificate {}!", edge.file("a.test")));
@@ -168,10 +173,11 @@ async fn somebody_elses_transaction_is_left_alone_and_told_of() {
     let edge = Proxied::with(haproxy.with_list(&list)).await;
     let _running = edge.run();
     edge.served("ours.test").await;
-    let said = edge.haproxy.ask(&format!("set ssl cert {} <<\n{}", file.display(), pem(&strange)));
-    assert!(said.await.unwrap().contains("Transaction created"));
+    let set = format!("set ssl cert {} <<\n{}", file.display(), pem(&strange));
+    assert!(edge.haproxy.ask(&set).await.unwrap().contains("Transaction created"));
     let renewed = edge.deploy("ours.test");
-    let locked = |memory: &Memory| memory.complaint().filter(|note| note.code == "edge-transaction-locked");
+    let locked =
+        |memory: &Memory| memory.complaint().filter(|note| note.code == "edge-transaction-locked");
     let note = edge.memory.until("the complaint", locked).await;
     assert!(note.detail.contains(&format!("abort ssl cert {}", file.display())), "{note}");
     edge.haproxy.ask(&format!("abort ssl cert {}", file.display())).await.unwrap();
@@ -187,7 +193,8 @@ async fn a_dead_socket_is_complained_of_and_what_came_meanwhile_is_applied() {
     edge.served("one.test").await;
     edge.haproxy.kill().await.unwrap();
     let renewed = edge.deploy("one.test");
-    let dead = |memory: &Memory| memory.complaint().filter(|note| note.code == "edge-proxy-unreachable");
+    let dead =
+        |memory: &Memory| memory.complaint().filter(|note| note.code == "edge-proxy-unreachable");
     edge.memory.until("the complaint", dead).await;
     edge.haproxy.start().await.unwrap();
     edge.memory.until_seen("one.test", Some(&renewed)).await;

@@ -25,7 +25,10 @@ async fn registered(config: HttpFeedConfig) -> Result<Revision, Error> {
 async fn only_the_given_root_is_trusted() {
     let pki = Pki::new().unwrap();
     let plane = Plane::start_tls(Arc::default(), tls(&pki, None)).await;
-    let with = |root: &Pki| HttpFeedConfig { root_pem: Some(root.root_pem.clone().into()), ..plane.feed() };
+    let with = |root: &Pki| HttpFeedConfig {
+        root_pem: Some(root.root_pem.clone().into()),
+        ..plane.feed()
+    };
     registered(with(&pki)).await.unwrap();
     let refused = registered(with(&Pki::new().unwrap())).await.unwrap_err();
     assert!(matches!(refused, Error::Unavailable { .. }), "{refused:?}");
@@ -56,7 +59,10 @@ async fn the_way_leads_through_a_proxy_and_the_name_stays() {
             head.push(client.read_u8().await.unwrap());
         }
         let mut server = TcpStream::connect(to).await.unwrap();
-        client.write_all(b"HTTP/1.1 200 Connection established\r\nVia: test\r\n\r\n").await.unwrap();
+        client
+            .write_all(b"HTTP/1.1 200 Connection established\r\nVia: test\r\n\r\n")
+            .await
+            .unwrap();
         tokio::spawn(async move { tokio::io::copy_bidirectional(&mut client, &mut server).await });
         String::from_utf8(head).unwrap()
     });
@@ -92,7 +98,10 @@ async fn a_replica_that_is_away_is_passed_over() {
     feed.register().await.unwrap();
     assert_eq!((one.requests.load(Relaxed), two.requests.load(Relaxed)), (1, 0));
     drop(one);
-    eventually(LIMIT, "the other replica to answer", async || feed.register().await.map_err(|error| error.to_string())).await;
+    eventually(LIMIT, "the other replica to answer", async || {
+        feed.register().await.map_err(|error| error.to_string())
+    })
+    .await;
     assert!(two.requests.load(Relaxed) > 0);
 }
 

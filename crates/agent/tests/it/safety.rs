@@ -38,7 +38,9 @@ async fn bad_certificates_are_refused_and_told_of() {
     refused(&edge, "announced.test", unusable, "not the one that was announced").await;
     assert_eq!((edge.visit("swapped.test").await, edge.visit("good.test").await), (before, good));
     edge.visitor().refusal("foreign.test").await;
-    assert!(!edge.read_list().contains("foreign.test") && !edge.read_list().contains("expired.test"));
+    assert!(
+        !edge.read_list().contains("foreign.test") && !edge.read_list().contains("expired.test")
+    );
     let mended = edge.served("expired.test").await;
     assert_eq!(edge.visit("expired.test").await, mended);
 }
@@ -146,7 +148,10 @@ async fn a_few_names_that_are_not_listed_any_more_go() {
         if edge.read_list().contains("n5.test") { Err("still there") } else { Ok(()) }
     })
     .await;
-    running.stop().await;
+    holdfast_testkit::eventually(Duration::from_secs(60), "nobody to get it", async || {
+        edge.visitor().connect("n5.test").await.err().ok_or("still served")
+    })
+    .await;
     assert_eq!(edge.visit("n6.test").await, served[6].1);
-    edge.visitor().refusal("n5.test").await;
+    running.stop().await;
 }

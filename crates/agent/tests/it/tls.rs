@@ -151,9 +151,9 @@ async fn a_withdrawn_name_is_refused() {
     let ground = Ground::new().await;
     ground.swap("gone.test").await;
     ground.memory.withdraw("gone.test");
-    ground.edge.withdraw(&name("gone.test")).await.unwrap();
+    ground.edge.withdraw(&[name("gone.test")]).await.unwrap();
     assert_eq!(ground.sees("gone.test").await, None);
-    ground.edge.withdraw(&name("never.test")).await.unwrap();
+    ground.edge.withdraw(&[name("never.test")]).await.unwrap();
 }
 
 #[tokio::test]

@@ -81,7 +81,7 @@ impl<'a> Findings<'a> {
 
 /// Checks numbers against the bounds of the table.
 pub(super) fn check_ranges(findings: &mut Findings<'_>) {
-    for key in keys::KEYS {
+    for key in keys::KEYS.iter().chain(super::agent::KEYS) {
         let Some(range) = &key.range else { continue };
         let number = findings.source.tree.at(key.path).and_then(Node::integer);
         if number.is_some_and(|number| !range.contains(&number)) {

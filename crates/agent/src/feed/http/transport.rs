@@ -96,7 +96,10 @@ impl Transport {
     }
 
     /// Asks the replica that answered last, and each other one where there is no connection to be had.
-    async fn exchange(&self, request: Request<Bytes>) -> Result<(Response<Incoming>, usize, Sender)> {
+    async fn exchange(
+        &self,
+        request: Request<Bytes>,
+    ) -> Result<(Response<Incoming>, usize, Sender)> {
         if let Some((at, mut sender)) = self.idle() {
             let sent = sender.send_request(self.addressed(at, &request)?).await;
             match sent {
@@ -132,7 +135,9 @@ impl Transport {
         let prefix = server.path().trim_end_matches('/');
         let rest = request.uri().path_and_query().map_or("/", |rest| rest.as_str());
         let uri = match (&self.proxy, server.scheme_str()) {
-            (Some(_), Some("http")) if !is_loopback(server) => format!("http://{authority}{prefix}{rest}"),
+            (Some(_), Some("http")) if !is_loopback(server) => {
+                format!("http://{authority}{prefix}{rest}")
+            }
             _ => format!("{prefix}{rest}"),
         };
         let mut sent = Request::builder().method(request.method()).uri(uri);
@@ -222,7 +227,9 @@ fn check(server: &Uri, allow_plaintext: bool) -> Result<()> {
     match server.scheme_str() {
         Some("https") => Ok(()),
         Some("http") if allow_plaintext || is_loopback(server) => Ok(()),
-        Some("http") => refuse("is on another machine and not encrypted; use https, or set allow_plaintext = true"),
+        Some("http") => refuse(
+            "is on another machine and not encrypted; use https, or set allow_plaintext = true",
+        ),
         _ => refuse("is no http or https URL"),
     }
 }
@@ -244,7 +251,10 @@ fn tls(config: &HttpFeedConfig) -> Result<TlsConnector> {
                 roots.add(root).map_err(|error| unusable("the root certificate", &error))?;
             }
         }
-        None => drop(roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
+        None => {
+            // Those that cannot be read are of no use; whether any are left is looked at below.
+            let _ = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
     }
     let encrypted = config.servers.iter().any(|server| server.scheme() == Some(&Scheme::HTTPS));
     if roots.is_empty() && encrypted {
@@ -258,8 +268,10 @@ fn tls(config: &HttpFeedConfig) -> Result<TlsConnector> {
     let mut tls = match &config.client_pem {
         None => builder.with_no_client_auth(),
         Some((chain, key)) => {
-            let failed = |error: rustls::pki_types::pem::Error| unusable("the client certificate", &error);
-            let chain = CertificateDer::pem_slice_iter(chain).collect::<Result<_, _>>().map_err(failed)?;
+            let failed =
+                |error: rustls::pki_types::pem::Error| unusable("the client certificate", &error);
+            let chain =
+                CertificateDer::pem_slice_iter(chain).collect::<Result<_, _>>().map_err(failed)?;
             let key = PrivateKeyDer::from_pem_slice(key.expose()).map_err(failed)?;
             builder.with_client_auth_cert(chain, key)?
         }

@@ -30,7 +30,9 @@ impl Place {
 
     pub(super) fn of_proxy(uri: &Uri) -> Result<Self> {
         if uri.scheme_str() != Some("http") {
-            let why = format!("the proxy {uri} is no http URL; what passes through it is encrypted by itself");
+            let why = format!(
+                "the proxy {uri} is no http URL; what passes through it is encrypted by itself"
+            );
             return Err(Error::Unconfigurable(why));
         }
         Self::of(uri)
@@ -53,7 +55,11 @@ impl Place {
 }
 
 /// Asks a proxy for a way to a place.
-pub(super) async fn through(mut tcp: TcpStream, proxy: &Place, to: &Place) -> io::Result<TcpStream> {
+pub(super) async fn through(
+    mut tcp: TcpStream,
+    proxy: &Place,
+    to: &Place,
+) -> io::Result<TcpStream> {
     let to = to.shown();
     let ask = format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n\r\n");
     tcp.write_all(ask.as_bytes()).await?;
@@ -61,7 +67,10 @@ pub(super) async fn through(mut tcp: TcpStream, proxy: &Place, to: &Place) -> io
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() >= LONGEST {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the proxy's answer has no end"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the proxy's answer has no end",
+            ));
         }
         head.push(tcp.read_u8().await?);
     }

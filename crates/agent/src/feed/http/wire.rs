@@ -59,8 +59,13 @@ struct End {
 /// Reads an answer, or says that it is none.
 pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
     // What was sent is not repeated: it may hold a key.
-    serde_json::from_slice(body)
-        .map_err(|error| Error::Nonsense(format!("it cannot be read, from line {} column {}", error.line(), error.column())))
+    serde_json::from_slice(body).map_err(|error| {
+        Error::Nonsense(format!(
+            "it cannot be read, from line {} column {}",
+            error.line(),
+            error.column()
+        ))
+    })
 }
 
 pub(super) fn revision(text: &str) -> Result<Revision> {
@@ -83,7 +88,9 @@ pub(super) fn news(body: &[u8]) -> Result<News> {
 impl Item {
     fn into_change(self) -> Result<Change> {
         let certificate = match (self.certificate_id, self.sha256) {
-            (Some(id), Some(sha256)) if is_fingerprint(&sha256) => Some((CertificateId(id), sha256)),
+            (Some(id), Some(sha256)) if is_fingerprint(&sha256) => {
+                Some((CertificateId(id), sha256))
+            }
             (None, None) => None,
             _ => return Err(Error::Nonsense(format!("{} has half a certificate", self.name))),
         };
@@ -120,7 +127,10 @@ impl Listed {
         let item: Item = parse(line)?;
         let change = item.into_change()?;
         if change.certificate.is_none() {
-            return Err(Error::Nonsense(format!("{} is listed without a certificate", change.name)));
+            return Err(Error::Nonsense(format!(
+                "{} is listed without a certificate",
+                change.name
+            )));
         }
         self.items.push(change);
         Ok(())
@@ -133,7 +143,9 @@ impl Listed {
         };
         if count != self.items.len() {
             let got = self.items.len();
-            return Err(Error::Nonsense(format!("the listing has {got} names, not {count} as it says")));
+            return Err(Error::Nonsense(format!(
+                "the listing has {got} names, not {count} as it says"
+            )));
         }
         let names: HashSet<_> = self.items.iter().map(|item| &item.name).collect();
         if names.len() != count {
@@ -198,7 +210,10 @@ pub(super) fn refusal(status: StatusCode, body: &[u8]) -> Error {
         _ => {}
     }
     let later = status.is_server_error()
-        || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT | StatusCode::UNAUTHORIZED);
+        || matches!(
+            status,
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT | StatusCode::UNAUTHORIZED
+        );
     let source = Box::new(Said { status, code, detail });
     if later { Error::Unavailable { source } } else { Error::Refused { source } }
 }
@@ -229,7 +244,8 @@ mod tests {
 
     #[test]
     fn only_a_whole_listing_is_believed() {
-        let end = |count: usize| json!({ "end": true, "count": count, "revision": "1.9" }).to_string();
+        let end =
+            |count: usize| json!({ "end": true, "count": count, "revision": "1.9" }).to_string();
         let whole = listed(&[line("a.test"), line("b.test"), end(2)]).unwrap();
         assert_eq!((whole.items.len(), whole.revision.number), (2, 9));
         assert_eq!(listed(&[end(0)]).unwrap().items, []);

@@ -49,7 +49,8 @@ impl Authority {
     /// One with so many names and so long a chain that no 16 KB hold it.
     pub(crate) fn issue_large(&self, name: &str) -> Bundle {
         let mut bundle = self.issue_as(name, |params| {
-            let more = (0..200).map(|n| format!("{n}.{}.{name}", "long".repeat(10)).try_into().unwrap());
+            let more =
+                (0..200).map(|n| format!("{n}.{}.{name}", "long".repeat(10)).try_into().unwrap());
             params.subject_alt_names.extend(more.map(rcgen::SanType::DnsName));
         });
         for _ in 0..8 {

@@ -79,7 +79,9 @@ async fn visit(visitor: Visitor, shared: Arc<Shared>) {
         let after = shared.hosts.lock().unwrap().get(&name).cloned();
         let verdict = match (seen, before) {
             (Ok(visit), _) if !visit.answer.starts_with("HTTP/1.1 200") => Some(visit.answer),
-            (Ok(visit), Some(Host::Only(wanted))) if visit.sha256 != wanted && after == Some(Host::Only(wanted.clone())) => {
+            (Ok(visit), Some(Host::Only(wanted)))
+                if visit.sha256 != wanted && after == Some(Host::Only(wanted.clone())) =>
+            {
                 Some(format!("{} instead of {wanted}", visit.sha256))
             }
             (Ok(_), _) => None,

@@ -6,9 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use holdfast_agent::{
-    Adopted, Bundles, Error, Feed, Listing, News, Report, Result, Source,
-};
+use holdfast_agent::{Adopted, Bundles, Error, Feed, Listing, News, Report, Result, Source};
 use holdfast_model::{DomainId, Hostname};
 use holdfast_store::{
     Adoption, Bundle, Change, Changes, EdgeReport, Observation, Revision, Stranger,

@@ -69,7 +69,9 @@ impl Plane {
         let address = tcp.local_addr().unwrap();
         let scheme = if tls.is_some() { "https" } else { "http" };
         let serving = match tls {
-            Some(tls) => tokio::spawn(axum::serve(TlsListener::new(tcp, tls), router).into_future()),
+            Some(tls) => {
+                tokio::spawn(axum::serve(TlsListener::new(tcp, tls), router).into_future())
+            }
             None => tokio::spawn(axum::serve(tcp, router).into_future()),
         };
         let scratch = Scratch::new().unwrap();
@@ -108,6 +110,7 @@ fn refused(error: &Error) -> Response {
 }
 
 impl Shared {
+    #[expect(clippy::result_large_err, reason = "it is an answer")]
     fn admit(&self, headers: &HeaderMap) -> Result<(), Response> {
         self.requests.fetch_add(1, Relaxed);
         match headers.get("authorization") {
@@ -155,7 +158,8 @@ async fn changes(
         .collect();
     let items: Vec<_> = news.changes.items.iter().map(item).collect();
     let (up_to, more) = (news.changes.up_to.to_string(), news.changes.more);
-    Ok(Json(json!({ "items": items, "up_to": up_to, "more": more, "adopt": adopt })).into_response())
+    Ok(Json(json!({ "items": items, "up_to": up_to, "more": more, "adopt": adopt }))
+        .into_response())
 }
 
 async fn desired(State(shared): State<Shared>, headers: HeaderMap) -> Result<Response, Response> {
@@ -214,7 +218,10 @@ async fn report(
         error: note(&seen["error"]),
     });
     let adopted = list("adopted").into_iter().map(|one| Adopted {
-        adoption: Adoption { file: text(&one["file"]).unwrap(), name: name(one["name"].as_str().unwrap()) },
+        adoption: Adoption {
+            file: text(&one["file"]).unwrap(),
+            name: name(one["name"].as_str().unwrap()),
+        },
         error: note(&one["error"]),
     });
     let stranger = |one: &Value| Stranger {

@@ -1,0 +1,156 @@
+//! Compares what the target holds with everything that is to be served, and does what differs.
+
+use std::collections::HashSet;
+
+use holdfast_store::{Adoption, Revision};
+
+use super::super::outbox::Topic;
+use super::super::retry::Task;
+use super::super::unlisted::Unlisted;
+use super::super::within;
+use super::Follower;
+use crate::{Adopted, Error, Inventory, Listing, Result};
+
+impl Follower<'_> {
+    pub(super) async fn begin_listing(&mut self) -> Result<()> {
+        let (epoch, number) = (self.at.epoch, self.at.number);
+        tracing::info!(
+            epoch,
+            number,
+            "the edge's revision is not kept any more: everything is listed anew"
+        );
+        self.lost = true;
+        self.comparing = true;
+        self.retries().clear();
+        Ok(())
+    }
+
+    /// For a target that keeps nothing everything is followed from the beginning.
+    async fn start_from_the_beginning(&mut self) -> Result<()> {
+        self.target.listing_began().await?;
+        self.listing.get_or_insert(self.at.epoch);
+        self.at = Revision::default();
+        Ok(())
+    }
+
+    pub(super) async fn end_listing(&mut self) -> Result<()> {
+        if let Some(epoch) = self.listing
+            && !self.more
+            && !self.comparing
+        {
+            self.target.listing_ended(epoch != self.at.epoch).await?;
+            self.listing = None;
+        }
+        Ok(())
+    }
+
+    /// Compares what the target holds with what is to be served.
+    pub(super) async fn compare(&mut self) -> Result<()> {
+        let Some(inventory) = self.target.inventory().await? else {
+            if self.lost {
+                self.start_from_the_beginning().await?;
+            }
+            (self.comparing, self.lost) = (false, false);
+            return Ok(());
+        };
+        let mut listing = within(self.config.listing_limit, self.feed.desired()).await?;
+        self.progress.check(listing.revision)?;
+        let anew = self.lost || self.at == Revision::default();
+        if !anew && listing.revision < self.at {
+            return Err(Error::WentBack { seen: self.at, said: listing.revision });
+        }
+        let restored = self.at != Revision::default() && listing.revision.epoch != self.at.epoch;
+        self.compared(inventory, &mut listing, restored);
+        self.backlog = listing.items.into();
+        if anew {
+            self.at = listing.revision;
+        }
+        (self.comparing, self.lost, self.more) = (false, false, !anew);
+        Ok(())
+    }
+
+    /// Leaves in the listing what is to be done, and finds what is held without being listed.
+    fn compared(&mut self, inventory: Inventory, listing: &mut Listing, restored: bool) {
+        let Inventory { mut held, mut strangers } = inventory;
+        let (total, listed) = (held.len(), listing.items.len());
+        let names: HashSet<&str> = listing.items.iter().map(|item| item.name.as_str()).collect();
+        for stranger in &mut strangers {
+            stranger.shadows = stranger.names.iter().any(|name| names.contains(name.as_str()));
+        }
+        self.outbox.strangers(strangers);
+        let (at, anew) = (self.at, self.lost || self.at == Revision::default());
+        listing.items.retain(|item| {
+            let wanted = item.certificate.as_ref().map(|(_, sha256)| sha256);
+            let right = held.remove(&item.name).flatten().as_ref() == wanted;
+            // What came later than what was reported is told as a change too.
+            anew || (item.revision <= at && !right)
+        });
+        // A restored control plane may have forgotten names that are rightly served.
+        let gone = if restored { Vec::new() } else { held.into_keys().collect() };
+        let (repairs, gone_count) = (listing.items.len(), gone.len());
+        tracing::info!(
+            held = total,
+            listed,
+            repairs,
+            gone = gone_count,
+            "the edge was compared with what is to be served"
+        );
+        self.unlisted = Unlisted::new(gone, total, listed);
+    }
+
+    /// Does a part of what the comparison found.
+    pub(super) async fn catch_up(&mut self) -> Result<()> {
+        let batch = usize::try_from(self.config.batch).unwrap_or(usize::MAX);
+        let part = self.backlog.iter().take(batch).cloned().map(Task::new).collect();
+        self.work(part).await?;
+        self.backlog.drain(..batch.min(self.backlog.len()));
+        self.outbox.flush();
+        if self.backlog.is_empty() { self.settle_up().await } else { Ok(()) }
+    }
+
+    /// Takes away what is not listed, once that is believable.
+    pub(super) async fn drop_unlisted(&mut self) -> Result<()> {
+        if self.unlisted.is_empty() {
+            return Ok(());
+        }
+        let confirm = self.config.confirm_file.as_deref();
+        let names = match self.unlisted.to_drop(confirm) {
+            Ok(names) => names.to_vec(),
+            Err(error) => {
+                self.outbox.complain(Topic::Listing, Some(error.note()));
+                return Ok(());
+            }
+        };
+        tracing::info!(
+            names = names.len(),
+            "names that are not to be served any more are taken away"
+        );
+        let results = self.target.withdraw(&names).await?;
+        let mut refused =
+            names.into_iter().zip(results).filter_map(|(name, done)| Some((name, done.err()?)));
+        let (left, notes): (Vec<_>, Vec<_>) = refused.by_ref().unzip();
+        if left.is_empty()
+            && let Some(confirm) = confirm
+        {
+            // It was meant for these alone.
+            std::fs::remove_file(confirm).ok();
+        }
+        self.unlisted.leave(left);
+        self.outbox.complain(Topic::Listing, notes.into_iter().next());
+        Ok(())
+    }
+
+    /// Takes over the files that a person wants taken over.
+    pub(super) async fn take_over(&mut self, adoptions: &[Adoption]) -> Result<()> {
+        if adoptions.is_empty() {
+            return Ok(());
+        }
+        let results = self.target.adopt(adoptions).await?;
+        let told = adoptions.iter().zip(results);
+        let told = told.map(|(one, done)| Adopted { adoption: one.clone(), error: done.err() });
+        self.outbox.adopted(told.collect());
+        // What is in the files now may not be what is to be served.
+        self.comparing = true;
+        Ok(())
+    }
+}

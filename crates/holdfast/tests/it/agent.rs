@@ -1,0 +1,244 @@
+//! `holdfast agent` as a process: beside a real HAProxy, with a real control plane.
+
+use std::{path::PathBuf, process::Command, time::Duration};
+
+use holdfast_testkit::{Haproxy, Process, Scratch, eventually, free_port};
+use serde_json::Value;
+
+use crate::{
+    kit::{Ended, SOON, is_ready, program, word},
+    replica::{Database, Network, Replica},
+};
+
+/// A control plane that leaves serving to agents, an agent, and its HAProxy.
+struct Site {
+    network: Network,
+    replica: Replica,
+    haproxy: Haproxy,
+    agent: Option<Process>,
+    listen: u16,
+}
+
+impl Site {
+    async fn start() -> Self {
+        let network = Network::start().await;
+        let edge = "[edge]\nmode = \"agents\"";
+        let replica = Replica::start(&network, Database::Sqlite, edge).await;
+        let (haproxy, listen) = (Haproxy::prepare().unwrap(), free_port().unwrap());
+        let mut site = Self { network, replica, haproxy, agent: None, listen };
+        let token = site.replica.run([
+            "token", "create", "--scope", "edge", "--edge", "edge-1", "--group", "default",
+            "--output", "json",
+        ]);
+        let token = token.done().json();
+        let token = token.get("token").and_then(Value::as_str).unwrap();
+        site.haproxy.scratch().write("edge.token", token).unwrap();
+        site.configure("apply");
+        // The agent makes what HAProxy needs for its first start.
+        site.begin().await;
+        site.haproxy.start().await.unwrap();
+        site
+    }
+
+    fn configure(&self, mode: &str) -> PathBuf {
+        let (haproxy, listen) = (&self.haproxy, self.listen);
+        let text = format!(
+            r#"
+            [agent]
+            name = "edge-1"
+            server = ["http://127.0.0.1:{}", "{}"]
+            token_file = "edge.token"
+            data = "data"
+            mode = "{mode}"
+            listen = "127.0.0.1:{listen}"
+            [haproxy]
+            socket = "{}"
+            directory = "certs"
+            crt_list = "crt-list"
+            probe = "{}"
+            "#,
+            free_port().unwrap(),
+            self.replica.url(),
+            word(&haproxy.socket()),
+            haproxy.https(),
+        );
+        haproxy.scratch().write("agent.toml", text).unwrap()
+    }
+
+    fn command(&self) -> Command {
+        let mut command = program();
+        command.args(["agent", "--config", &word(&self.haproxy.path().join("agent.toml"))]);
+        command
+    }
+
+    async fn begin(&mut self) {
+        let process = Process::spawn("agent", &self.command()).unwrap();
+        process.wait_for_line(SOON, is_ready).await.unwrap();
+        self.agent = Some(process);
+    }
+
+    /// A visitor's look at a name; its certificate must be from the development CA.
+    fn visit(&self, name: &str) -> Ended {
+        let port = self.haproxy.https().port();
+        Ended::of(
+            Command::new("curl")
+                .args(["--silent", "--show-error", "--fail", "--max-time", "10", "--cacert"])
+                .arg(self.network.root())
+                .args([
+                    "--resolve",
+                    &format!("{name}:{port}:127.0.0.1"),
+                    &format!("https://{name}:{port}/"),
+                ]),
+        )
+    }
+
+    fn get(&self, path: &str) -> Ended {
+        let url = format!("http://127.0.0.1:{}{path}", self.listen);
+        Ended::of(Command::new("curl").args([
+            "--silent",
+            "--max-time",
+            "10",
+            "--write-out",
+            "\n%{http_code}",
+            &url,
+        ]))
+    }
+
+    async fn until_ready(&self) {
+        eventually(SOON, "the agent to be ready", async || {
+            let said = self.get("/health/ready").stdout;
+            if said.ends_with("\n200") { Ok(()) } else { Err(said) }
+        })
+        .await;
+    }
+
+    fn sha256(&self, name: &str) -> String {
+        let shown = self.replica.run(["domain", "show", name, "--output", "json"]).done().json();
+        shown.pointer("/serving/sha256").and_then(Value::as_str).unwrap_or_default().to_owned()
+    }
+}
+
+#[tokio::test]
+async fn from_a_name_to_https_on_haproxy_and_back() {
+    let mut site = Site::start().await;
+    site.until_ready().await;
+    site.replica.run(["domain", "add", "shop.test", "--wait"]).done();
+    site.visit("shop.test").done();
+    let first = site.sha256("shop.test");
+    // Whoever is restarted, it goes on.
+    site.haproxy.restart().await.unwrap();
+    site.visit("shop.test").done();
+    site.agent.as_ref().unwrap().kill().await.unwrap();
+    site.replica.run(["domain", "renew", "shop.test"]).done();
+    site.begin().await;
+    site.until_ready().await;
+    eventually(Duration::from_secs(60), "the renewed certificate to be served", async || {
+        let now = site.sha256("shop.test");
+        if now != first && !now.is_empty() { Ok(()) } else { Err(now) }
+    })
+    .await;
+    site.visit("shop.test").done();
+    // The replica it talks to.
+    site.replica.process().kill().await.unwrap();
+    site.visit("shop.test").done();
+    site.replica.begin().await;
+    site.replica.run(["domain", "add", "next.test", "--wait"]).done();
+    site.visit("next.test").done();
+    let listed = site.replica.run(["edge", "list", "--output", "json"]).done().json();
+    assert_eq!(listed.pointer("/items/0/name").and_then(Value::as_str), Some("edge-1"));
+    assert_eq!(listed.pointer("/items/0/live").and_then(Value::as_bool), Some(true));
+    site.replica.run(["domain", "remove", "shop.test"]).done();
+    eventually(Duration::from_secs(60), "the removed name to be refused", async || {
+        let ended = site.visit("shop.test");
+        if ended.code == 0 { Err("still served") } else { Ok(()) }
+    })
+    .await;
+    let metrics = site.get("/metrics").stdout;
+    assert!(
+        metrics.contains("holdfast_agent_handshakes_total")
+            && metrics.contains("holdfast_agent_ready 1"),
+        "{metrics}"
+    );
+    assert!(site.get("/health/live").stdout.ends_with("\n200"));
+    let status = site.agent.take().unwrap().terminate(SOON).await.unwrap();
+    assert!(status.success(), "{status:?}");
+}
+
+#[tokio::test]
+async fn an_observer_changes_nothing_and_a_second_agent_is_refused() {
+    let mut site = Site::start().await;
+    site.until_ready().await;
+    let pid = site.agent.as_ref().unwrap().pid().to_string();
+    Ended::of(&mut site.command()).refused(1, &["is in use by another agent", &pid]);
+    site.agent.take().unwrap().terminate(SOON).await.unwrap();
+    site.configure("observe");
+    site.begin().await;
+    site.until_ready().await;
+    site.replica.run(["domain", "add", "shop.test"]).done();
+    eventually(Duration::from_secs(60), "the observer's word", async || {
+        let shown = site.replica.run(["domain", "explain", "shop.test"]).stdout;
+        if shown.contains("observe") { Ok(()) } else { Err(shown) }
+    })
+    .await;
+    assert!(!site.haproxy.certificates().join("shop.test.pem").exists());
+    assert_ne!(site.visit("shop.test").code, 0);
+}
+
+#[test]
+fn what_is_wrong_with_the_file_is_told_with_its_remedy() {
+    let scratch = Scratch::new().unwrap();
+    let check = |text: &str, words: &[&str]| {
+        let file = word(&scratch.write("agent.toml", text).unwrap());
+        Ended::of(program().args(["agent", "--config", &file])).refused(2, words);
+    };
+    check("", &["agent.toml: agent is missing; add a section [agent]"]);
+    let agent = "[agent]\nname = \"e\"\nserver = \"http://127.0.0.1:1\"\ntoken_file = \"no.token\"\ndata = \"d\"\n";
+    check(agent, &["add a section [haproxy] or [files]"]);
+    check(
+        &format!("{agent}[files]\ndirectory = \"x\"\n"),
+        &["agent.token_file", "no.token cannot be read"],
+    );
+    let remote = agent.replace("127.0.0.1:1", "10.1.2.3:8600");
+    check(
+        &format!("{remote}[files]\ndirectory = \"x\"\n"),
+        &["agent.server", "agent.allow_plaintext = true"],
+    );
+}
+
+/// What is printed is what is tested.
+#[test]
+fn the_documented_haproxy_configuration_works() {
+    let document = include_str!("../../../../docs/haproxy.md");
+    let block = document.split("```haproxy\n").nth(1).unwrap().split("```").next().unwrap();
+    let scratch = Scratch::new().unwrap();
+    let pki = holdfast_testkit::Pki::new().unwrap();
+    std::fs::create_dir_all(scratch.path().join("holdfast")).unwrap();
+    let pem = scratch.write("holdfast/_default.pem", pki.chain_pem + &pki.key_pem).unwrap();
+    scratch.write("holdfast/crt-list", format!("{} !*\n", word(&pem))).unwrap();
+    let text = block
+        .replace("/etc/haproxy/holdfast", &word(&scratch.path().join("holdfast")))
+        .replace("/run/haproxy/admin.sock", &word(&scratch.path().join("admin.sock")));
+    assert_ne!(text, block);
+    let file = scratch.write("haproxy.cfg", text).unwrap();
+    let mut command = Command::new("haproxy");
+    let ended = Ended::of(command.args(["-c", "-f", &word(&file)])).done();
+    assert!(!ended.stderr.contains("WARNING"), "{}", ended.stderr);
+    // The agent's files as printed are such files too.
+    for block in document.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()) {
+        let lines: Vec<_> =
+            block.lines().map(|line| line.strip_prefix("   ").unwrap_or(line)).collect();
+        let text = lines.join("\n");
+        let text = match text.contains("[agent]") {
+            true => text,
+            false => format!(
+                "[agent]\nname = \"e\"\nserver = \"https://x\"\ntoken_file = \"edge.token\"\ndata = \"d\"\n{text}"
+            ),
+        };
+        let file = word(
+            &scratch.write("agent.toml", text.replace("/var/lib/holdfast-agent", "data")).unwrap(),
+        );
+        // It gets as far as the files that it names.
+        Ended::of(program().args(["agent", "--config", &file]))
+            .refused(2, &["edge.token cannot be read"]);
+    }
+}
