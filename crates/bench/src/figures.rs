@@ -4,6 +4,7 @@ mod challenge;
 mod ha;
 mod issuance;
 mod latency;
+mod lease;
 mod scale;
 mod site;
 mod up;
@@ -23,6 +24,8 @@ pub enum Figure {
     Issuance,
     /// One idle domain, from the request to Active.
     Latency,
+    /// Leases: operations, batches, handoff, crash, idle cost, beside the bare ones and etcd.
+    Lease,
     /// `holdfast up`: time until ready, memory.
     Up,
     /// 1,000 to 100,000 domains stored, none due.
@@ -35,8 +38,15 @@ pub enum Figure {
 
 impl Figure {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Up, Self::Latency, Self::Challenge, Self::Scale, Self::Issuance, Self::Ha];
+    pub const ALL: [Self; 7] = [
+        Self::Up,
+        Self::Latency,
+        Self::Challenge,
+        Self::Scale,
+        Self::Issuance,
+        Self::Ha,
+        Self::Lease,
+    ];
 
     /// Its name, as typed and as in the document's markers.
     #[must_use]
@@ -44,6 +54,7 @@ impl Figure {
         match self {
             Self::Issuance => "issuance",
             Self::Latency => "latency",
+            Self::Lease => "lease",
             Self::Up => "up",
             Self::Scale => "scale",
             Self::Challenge => "challenge",
@@ -74,6 +85,7 @@ impl Ground {
         let table = match figure {
             Figure::Issuance => issuance::measure(self).await?,
             Figure::Latency => latency::measure(self).await?,
+            Figure::Lease => lease::measure(self).await?,
             Figure::Up => up::measure(self).await?,
             Figure::Scale => scale::measure(self).await?,
             Figure::Challenge => challenge::measure(self).await?,

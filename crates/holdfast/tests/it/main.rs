@@ -7,6 +7,7 @@
     reason = "in tests a panic is the report, and they read the environment of `./dev soak`"
 )]
 
+mod agent;
 mod cluster;
 mod config;
 mod crash;
