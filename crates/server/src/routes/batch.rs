@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use futures_util::{StreamExt as _, stream};
 use holdfast_model::Hostname;
-use holdfast_store::{Added, NewDomain};
+use holdfast_store::{Added, Error, NewDomain};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -112,39 +112,37 @@ async fn add_all(
     let refusals: Vec<Option<Problem>> =
         checked.into_iter().map(|item| item.map(|new| sound.push(new)).err()).collect();
     let mut added = state.store.add_many(&sound).await?.into_iter();
-    let mut results = Vec::with_capacity(refusals.len());
-    for refusal in refusals {
-        let outcome = match refusal {
+    let outcomes: Vec<Result<Added, Problem>> = refusals
+        .into_iter()
+        .map(|refusal| match refusal {
             Some(problem) => Err(problem),
-            None => added
-                .next()
-                .unwrap_or(Err(holdfast_store::Error::HolderVanished))
-                .map_err(Problem::from),
-        };
-        results.push(result(state, caller, outcome).await?);
-    }
-    Ok(results)
+            None => added.next().unwrap_or(Err(Error::HolderVanished)).map_err(Problem::from),
+        })
+        .collect();
+    results(state, caller, outcomes).await
 }
 
-async fn result(
+async fn results(
     state: &AppState,
     caller: &Caller,
-    outcome: Result<Added, Problem>,
-) -> Result<BatchResult, Problem> {
-    Ok(match outcome {
+    outcomes: Vec<Result<Added, Problem>>,
+) -> Result<Vec<BatchResult>, Problem> {
+    // What was just added is served nowhere: only replays are worth a look, one for all of them.
+    let replays = outcomes.iter().flatten().filter(|added| !added.created);
+    let replays = replays.map(|added| added.domain.clone()).collect();
+    let mut shown = serving::show_all(state, caller, replays).await?.into_iter();
+    let result = |outcome| match outcome {
         Err(problem) => BatchResult::refused(problem),
-        // What was just added is served nowhere: only a replay is worth a look.
         Ok(Added { domain, created: true }) => BatchResult {
             status: 201,
             domain: Some(DomainView::new(domain, None, &state.addresses, caller)),
             problem: None,
         },
-        Ok(Added { domain, created: false }) => BatchResult {
-            status: 200,
-            domain: Some(serving::show(state, caller, domain).await?),
-            problem: None,
-        },
-    })
+        Ok(Added { created: false, .. }) => {
+            BatchResult { status: 200, domain: shown.next(), problem: None }
+        }
+    };
+    Ok(outcomes.into_iter().map(result).collect())
 }
 
 impl BatchResult {

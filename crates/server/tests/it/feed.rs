@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use holdfast_model::Outcome;
+use holdfast_model::{Outcome, Policy, decide};
 use holdfast_server::token;
-use holdfast_store::{NewToken, Products, Scope};
+use holdfast_store::{Actor, Commit, NewToken, Products, Scope};
 use http::{Method, StatusCode, header};
 use serde_json::{Value, json};
 
 use crate::bundle::{import, imported};
-use crate::kit::{Answer, Kit, asked};
+use crate::kit::{Answer, Kit, asked, worker};
 
 /// Asks as an edge.
 pub(crate) async fn ask(kit: &Kit, token: &str, method: Method, path: &str, body: Value) -> Answer {
@@ -46,10 +46,28 @@ pub(crate) async fn register(kit: &Kit) -> Value {
 /// Adds a domain with a certificate and hands it to the edges; gives its id and fingerprint.
 pub(crate) async fn deploy(kit: &Kit, name: &str) -> (String, String) {
     let domain = imported(kit, name, &import(name)).await;
-    kit.work(Outcome::Imported, Products { deploy: true, ..Products::default() }).await;
-    let now = kit.get(&format!("/v1/domains/{name}")).await.expect(200);
     let id = domain["id"].as_str().unwrap().to_owned();
+    hand_out(kit, &id).await;
+    let now = kit.get(&format!("/v1/domains/{name}")).await.expect(200);
     (id, now["certificate"]["sha256"].as_str().unwrap().to_owned())
+}
+
+/// Works on this one of the domains that are due, as an engine would.
+async fn hand_out(kit: &Kit, id: &str) {
+    let batch = kit.store.claim(&worker(), 100, Duration::from_secs(30)).await.unwrap();
+    let (own, others): (Vec<_>, Vec<_>) =
+        batch.work.into_iter().partition(|claimed| claimed.domain.id.to_string() == id);
+    let others: Vec<_> = others.iter().map(|other| (other.domain.id, other.epoch)).collect();
+    kit.store.unclaim(&worker(), &others).await.unwrap();
+    let claimed = own.first().expect("it is due");
+    let commit = Commit {
+        transition: decide(&claimed.domain, &Outcome::Imported, &Policy::default(), batch.now),
+        products: Products { deploy: true, ..Products::default() },
+        answers_request: false,
+        keep_claim: false,
+        actor: Actor { instance: "replica".into(), name: "worker".into() },
+    };
+    kit.store.commit(claimed, &commit).await.unwrap();
 }
 
 async fn plain() -> Kit {

@@ -39,6 +39,17 @@ fn any_json() -> impl Strategy<Value = Value> {
                 "edge",
                 "group",
                 "issued_by",
+                "up_to",
+                "observations",
+                "domain_id",
+                "sha256",
+                "strangers",
+                "adopted",
+                "file",
+                "names",
+                "mode",
+                "all",
+                "error",
             ])
             .prop_map(ToOwned::to_owned),
         ];
@@ -57,6 +68,10 @@ const ROUTES: &[(Method, &str)] = &[
     (Method::PATCH, "/v1/domains/shop.example.com"),
     (Method::PUT, "/v1/claims/r"),
     (Method::POST, "/v1/tokens"),
+    (Method::PUT, "/v1/edges/edge-1"),
+    (Method::POST, "/v1/edges/edge-1/report"),
+    (Method::POST, "/v1/edges/edge-1/adopt"),
+    (Method::POST, "/v1/acme/account"),
 ];
 
 fn kit() -> (Runtime, Kit) {

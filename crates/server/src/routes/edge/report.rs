@@ -218,12 +218,18 @@ fn strangers(given: Vec<StrangerRequest>) -> Result<Vec<Stranger>, Problem> {
     let mut kept = BTreeMap::new();
     for one in given {
         let file = field::text("strangers.file", one.file, FILE)?;
-        let names = one.names.into_iter().map(|name| name.to_ascii_lowercase()).collect();
+        // What a certificate says need not be a name; what could be none is of no use to anybody.
+        let names = one.names.into_iter().filter(|name| is_printable(name));
+        let names = names.map(|name| name.to_ascii_lowercase()).collect();
         let sha256 = fingerprint("strangers.sha256", one.sha256)?;
         let stranger = Stranger { file: file.clone(), names, sha256, shadows: one.shadows };
         kept.insert(file, stranger);
     }
     Ok(kept.into_values().collect())
+}
+
+fn is_printable(name: &str) -> bool {
+    name.len() <= field::KEY && name.chars().all(|c| c.is_ascii_graphic())
 }
 
 fn adopted(given: AdoptedRequest) -> Result<(Adoption, Option<Note>), Problem> {
