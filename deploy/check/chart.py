@@ -58,6 +58,8 @@ NOT_IN_VALUES = {
     "replicas.instance_id",
     # The built-in edge needs a name and an address that outlive a pod.
     "edge.name", "edge.http", "edge.https", "edge.upstream",
+    # Private keys pass this listener in the clear: it belongs on the machine of who pulls.
+    "edge.pull",
 }
 
 
