@@ -23,7 +23,9 @@ impl Holds {
     /// Begins to hold a claim; the token ends its work if it is lost.
     pub(crate) fn take(&self, id: DomainId, epoch: i64) -> CancellationToken {
         let token = CancellationToken::new();
-        self.map().insert(id, (epoch, token.clone()));
+        let mut map = self.map();
+        map.insert(id, (epoch, token.clone()));
+        held(map.len());
         token
     }
 
@@ -32,6 +34,7 @@ impl Holds {
         let mut map = self.map();
         if map.get(&id).is_some_and(|(held, _)| *held == epoch) {
             map.remove(&id);
+            held(map.len());
         }
     }
 
@@ -51,6 +54,7 @@ impl Holds {
                 token.cancel();
             }
         }
+        held(map.len());
     }
 
     /// Renews until told to stop. An error is not a loss: the claim's own end is.
@@ -72,4 +76,8 @@ impl Holds {
             }
         }
     }
+}
+
+fn held(count: usize) {
+    metrics::gauge!("holdfast_claims_held").set(u32::try_from(count).unwrap_or(u32::MAX));
 }

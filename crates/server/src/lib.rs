@@ -5,10 +5,13 @@
 //! noted in the store and the engine acts on them.
 
 mod alert;
+mod audit;
 mod auth;
 mod body;
+mod edge;
 mod facts;
 mod field;
+mod guard;
 mod import;
 mod intake;
 mod look;
@@ -18,6 +21,7 @@ mod page;
 mod path;
 mod problem;
 mod proof;
+mod pull;
 mod query;
 mod request;
 mod routes;
@@ -27,11 +31,16 @@ mod state;
 mod stream;
 pub mod token;
 mod view;
+mod vital;
+mod webhook;
 
+pub use guard::{Guard, Leadership, Writes};
 pub use look::Look;
 pub use metrics::Metrics;
 pub use openapi::document;
 pub use problem::{Kind, Problem};
+pub use pull::pull_router;
 pub use routes::router;
 pub use serve::{Door, serve};
 pub use state::{AppState, Settings};
+pub use webhook::{Courier, CourierConfig};

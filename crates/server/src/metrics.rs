@@ -1,11 +1,13 @@
-//! What `/metrics` shows: what the process recorded, and what the store says at the moment of asking.
+//! What `/metrics` shows: what the process recorded, and what the store says of the whole installation.
 
-use std::fmt::Write as _;
+mod gauge;
+
 use std::time::Duration;
 
-use holdfast_model::State;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio_util::sync::CancellationToken;
+
+pub(crate) use self::gauge::{Process, gauges};
 
 /// Seconds, from a store's round trip to the longest stay in a state.
 const BUCKETS: &[f64] = &[
@@ -50,26 +52,8 @@ impl Metrics {
         Self(None)
     }
 
-    /// The text of Prometheus.
-    pub(crate) fn render(&self, counts: Option<&[(State, u64)]>) -> String {
-        let mut text = self.0.as_ref().map(PrometheusHandle::render).unwrap_or_default();
-        text.push_str(&domains(counts));
-        text
+    /// What the process recorded, as the text of Prometheus.
+    pub(crate) fn recorded(&self) -> String {
+        self.0.as_ref().map(PrometheusHandle::render).unwrap_or_default()
     }
-}
-
-/// Every state, also those nobody is in: a series that vanishes cannot be alerted on.
-fn domains(counts: Option<&[(State, u64)]>) -> String {
-    let mut text = format!(
-        "# HELP holdfast_store_up Whether the store answered this scrape.\n# TYPE holdfast_store_up gauge\nholdfast_store_up {}\n",
-        u8::from(counts.is_some())
-    );
-    let Some(counts) = counts else { return text };
-    text.push_str("# HELP holdfast_domains Domains per state.\n# TYPE holdfast_domains gauge\n");
-    for state in State::ALL {
-        let count = counts.iter().find(|(of, _)| of == state).map_or(0, |(_, count)| *count);
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "holdfast_domains{{state=\"{state}\"}} {count}");
-    }
-    text
 }

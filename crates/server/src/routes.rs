@@ -23,6 +23,7 @@ mod replica;
 mod retry;
 mod rollback;
 mod token;
+mod webhook;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -31,13 +32,15 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::{AppState, Kind, Problem, auth, field, openapi, request};
+use crate::{AppState, Kind, Problem, auth, field, guard, openapi, request};
 
 /// Everything this replica answers.
 pub fn router(state: AppState) -> Router {
     let (doors, _) = documented();
     let authenticated = from_fn_with_state(state.clone(), auth::authenticate);
-    let v1 = doors.v1.method_not_allowed_fallback(wrong_method).layer(authenticated);
+    let guarded = from_fn_with_state(state.clone(), guard::guard);
+    // Whoever is not let in is not passed on either.
+    let v1 = doors.v1.method_not_allowed_fallback(wrong_method).layer(guarded).layer(authenticated);
     let open = doors.open.method_not_allowed_fallback(wrong_method);
     v1.merge(open)
         .fallback(unknown_path)
@@ -57,7 +60,7 @@ pub(crate) fn documented() -> (Doors, OpenApi) {
     let (v1, mut document) = v1().split_for_parts();
     let (open, others) = open().split_for_parts();
     document.merge(others);
-    openapi::add_problems(&mut document);
+    openapi::complete(&mut document);
     (Doors { v1, open }, document)
 }
 
@@ -94,7 +97,12 @@ fn v1() -> OpenApiRouter<AppState> {
         .routes(routes!(event::stream))
         .routes(routes!(token::list, token::create))
         .routes(routes!(token::revoke))
+        .routes(routes!(webhook::list, webhook::create))
+        .routes(routes!(webhook::remove))
+        .routes(routes!(webhook::test))
+        .routes(routes!(webhook::deliveries))
         .routes(routes!(key::rotate))
+        .routes(routes!(key::rotate_account))
 }
 
 fn open() -> OpenApiRouter<AppState> {

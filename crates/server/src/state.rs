@@ -2,20 +2,29 @@
 
 use std::net::IpAddr;
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
+use holdfast_acme::Ca;
 use holdfast_cluster::Cluster;
+use holdfast_engine::Pulse;
 use holdfast_model::{Hostname, Policy};
-use holdfast_store::{Actor, OrderLimits, Secret, SharedStore};
+use holdfast_store::{Actor, ChallengeDesk, Error, Fence, OrderLimits, Secret, SharedStore};
 use tokio::sync::{Mutex, OnceCell, Semaphore};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::audit::Audit;
 use crate::auth::Caller;
-use crate::{Look, Metrics};
+use crate::vital::VitalCache;
+use crate::{Guard, Look, Metrics, alert};
 
 /// Event streams that may be open at once: each polls the store, slowly.
 const STREAMS: usize = 512;
+
+/// Edges that may wait for changes at once.
+const POLLS: usize = 1024;
 
 /// What a server is made of.
 pub struct Settings {
@@ -35,10 +44,16 @@ pub struct Settings {
     pub instance: String,
     /// The cluster as this replica sees it.
     pub cluster: Cluster,
+    /// What happens to writes where this replica does not lead.
+    pub guard: Guard,
+    /// Whether its engine goes on, where it has one.
+    pub pulse: Option<Pulse>,
     /// The group of domains and edges that name none.
     pub edge_group: String,
     /// The ACME directory new certificates come from.
     pub directory: String,
+    /// The CA there, as this replica asks it; none where it asks none.
+    pub ca: Option<Ca>,
     /// How fast orders may be made there.
     pub limits: OrderLimits,
     /// How long a domain may stay in a state before that is worth an alert.
@@ -62,21 +77,51 @@ pub struct Shared {
     pub(crate) settings: Settings,
     pub(crate) started: AtomicBool,
     pub(crate) cluster_secret: OnceCell<Secret>,
+    pub(crate) challenges: ChallengeDesk,
+    pub(crate) vitals: VitalCache,
+    leaderless: std::sync::Mutex<Option<Instant>>,
     pub(crate) rotation: Arc<Mutex<()>>,
     pub(crate) streams: Arc<Semaphore>,
+    pub(crate) polls: Arc<Semaphore>,
+    pub(crate) audit: Audit,
 }
 
 impl AppState {
     /// Makes it. Does no I/O.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
+        let challenges = ChallengeDesk::new(settings.store.clone());
         Self(Arc::new(Shared {
             settings,
+            challenges,
+            vitals: VitalCache::default(),
+            leaderless: std::sync::Mutex::default(),
             started: AtomicBool::new(false),
             cluster_secret: OnceCell::new(),
             rotation: Arc::default(),
             streams: Arc::new(Semaphore::new(STREAMS)),
+            polls: Arc::new(Semaphore::new(POLLS)),
+            audit: Audit::default(),
         }))
+    }
+
+    /// Evaluates alerts and makes them stand: each raising and clearing becomes one event. For whoever holds the lease of that work.
+    ///
+    /// # Errors
+    /// When the store does not answer, or the fence says that the work is another's.
+    pub async fn settle_alerts(&self, fence: Option<&Fence>) -> Result<u64, Error> {
+        alert::gather::settle(self, fence).await
+    }
+
+    /// How long nobody has been known to lead, as far as anybody looked.
+    pub(crate) fn leaderless(&self) -> Option<Duration> {
+        let known = self.cluster.master().is_some();
+        let mut since = self.leaderless.lock().unwrap_or_else(PoisonError::into_inner);
+        *since = match known {
+            true => None,
+            false => Some(since.unwrap_or_else(Instant::now)),
+        };
+        since.map(|since| since.elapsed())
     }
 
     /// Who is to stand in the history for what `caller` asks of this replica.

@@ -12,6 +12,7 @@ mod note;
 mod record;
 mod replica;
 mod token;
+mod webhook;
 
 pub(crate) use certificate::CertificateView;
 pub(crate) use claim::ClaimView;
@@ -28,3 +29,4 @@ pub(crate) use note::NoteView;
 pub(crate) use record::{RecordView, alternatives, sentence};
 pub(crate) use replica::{ReplicaView, TaskView};
 pub(crate) use token::{FreshToken, TokenView};
+pub(crate) use webhook::{DeliveryView, FreshWebhook, WebhookView};

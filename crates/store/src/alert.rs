@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::{Actor, Result};
+use crate::{Actor, Fence, Result};
 
 /// The code of what is told of a domain by itself rather than as an alert: its raising is an event of its own, its clearing none.
 pub const DOMAIN_EXPIRING: &str = "domain-expiring";
@@ -23,7 +23,12 @@ pub struct StandingAlert {
 pub trait Alerts: Send + Sync {
     /// Makes these, and no others, the alerts that stand. What was not there before is an event `alert-raised`, what is
     /// there no more an event `alert-cleared`, in the same commit. Gives how many events that made.
-    async fn settle_alerts(&self, actor: &Actor, standing: &[StandingAlert]) -> Result<u64>;
+    async fn settle_alerts(
+        &self,
+        fence: Option<&Fence>,
+        actor: &Actor,
+        standing: &[StandingAlert],
+    ) -> Result<u64>;
 }
 
 /// The event that tells of an alert's raising.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use holdfast_model::{Domain, Hostname, State, Timestamp};
 
-use crate::Result;
+use crate::{Result, Revision};
 
 /// How far is counted; more is told as this many.
 pub const COUNTED: u32 = 10_000;
@@ -54,6 +54,9 @@ pub trait VitalSigns: Send + Sync {
 
     /// Domains that entered a working state longest ago, and before this long; a state that is none has none.
     async fn staying(&self, state: State, over: Duration, limit: u32) -> Result<Vec<Domain>>;
+
+    /// When the first deployment that an edge of this group at this revision has not applied yet was written.
+    async fn unapplied_since(&self, group: &str, at: Revision) -> Result<Option<Timestamp>>;
 
     /// Certificates in use that end within this long, the first to end first.
     async fn expiring(&self, within: Duration, limit: u32) -> Result<Vec<Expiring>>;

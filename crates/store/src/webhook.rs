@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use holdfast_model::{DomainId, Timestamp};
 use uuid::Uuid;
 
-use crate::{EventCursor, Page, Paged, Result, Secret};
+use crate::{EventCursor, Fence, Page, Paged, Result, Secret};
 
 /// Identifies a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -163,7 +163,7 @@ pub trait Webhooks: Send + Sync {
     async fn deliveries(&self, webhook: WebhookId, page: &Page) -> Result<Paged<Delivery>>;
 
     /// Drops messages that were over longer ago than `days`; at most `limit`.
-    async fn prune_deliveries(&self, days: u32, limit: u32) -> Result<u64>;
+    async fn prune_deliveries(&self, fence: Option<&Fence>, days: u32, limit: u32) -> Result<u64>;
 
     /// Was this domain Active at some time before this place in its history?
     async fn was_active_before(&self, domain: DomainId, at: EventCursor) -> Result<bool>;

@@ -55,6 +55,8 @@ pub(crate) struct Server {
     pub(crate) tls_key: Option<PathBuf>,
     /// Only clients with a certificate from these authorities are let in.
     pub(crate) client_ca: Option<PathBuf>,
+    /// Extra roots for the TLS of other replicas and of webhooks.
+    pub(crate) root_certificate: Option<PathBuf>,
 }
 
 impl Default for Server {
@@ -68,6 +70,7 @@ impl Default for Server {
             tls_certificate: None,
             tls_key: None,
             client_ca: None,
+            root_certificate: None,
         }
     }
 }
@@ -85,7 +88,12 @@ impl Server {
     }
 
     pub(super) fn anchor(&mut self, directory: &Path) {
-        for path in [&mut self.tls_certificate, &mut self.tls_key, &mut self.client_ca] {
+        for path in [
+            &mut self.tls_certificate,
+            &mut self.tls_key,
+            &mut self.client_ca,
+            &mut self.root_certificate,
+        ] {
             anchored(path, directory);
         }
     }
@@ -99,6 +107,34 @@ impl Server {
         );
         self.check_tls(findings);
         self.check_url(findings, allow_plaintext);
+        self.check_writes(findings, allow_plaintext);
+    }
+
+    /// Forwarded requests carry tokens, and are sent by a replica that has no certificate of its own to show.
+    fn check_writes(&self, findings: &mut Findings<'_>, allow_plaintext: bool) {
+        if self.writes != Writes::Forward {
+            return;
+        }
+        findings.require(
+            allow_plaintext || self.is_private(),
+            "server.url",
+            "is plain HTTP, over which other replicas do not forward writes: they carry tokens",
+            "set server.tls_certificate and server.tls_key and an https server.url, or security.allow_plaintext = true where the network is trusted",
+        );
+        findings.require(
+            self.client_ca.is_none(),
+            "server.writes",
+            "is forward, but server.client_ca asks clients for certificates, and a replica that forwards has none",
+            "choose \"redirect\" or \"reject\", or leave server.client_ca out",
+        );
+    }
+
+    /// Do others reach it over TLS, or on this machine alone?
+    fn is_private(&self) -> bool {
+        match &self.url {
+            Some(url) => url.is_https() || url.is_loopback(),
+            None => self.has_tls() || self.listen.ip().is_loopback(),
+        }
     }
 
     fn check_tls(&self, findings: &mut Findings<'_>) {

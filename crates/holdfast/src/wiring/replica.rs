@@ -2,25 +2,37 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
+use holdfast_acme::Ca;
 use holdfast_agent::{AgentConfig, BuiltinEdge, EdgeConfig, StoreFeed, run_agent};
-use holdfast_cluster::Cluster;
+use holdfast_cluster::{ALERTS, Cluster, MAINTENANCE, Task};
 use holdfast_dns::{Limits, Resolver};
-use holdfast_engine::{Deployment, Engine, EngineConfig, chores};
+use holdfast_engine::{Deployment, Engine, EngineConfig, Pulse, chores};
 use holdfast_gateway::listener::{self, TlsListener};
 use holdfast_model::Policy;
-use holdfast_server::{AppState, Door, Metrics, Settings, router, serve};
+use holdfast_server::{
+    AppState, Courier, CourierConfig, Door, Guard, Metrics, Settings, Writes, pull_router, router,
+    serve,
+};
 use holdfast_store::{Claimant, SharedStore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{ca, cluster, instance};
 use crate::{
-    config::{Config, EdgeMode, Role},
+    config::{self, Config, EdgeMode, Role},
     failure::{Failure, chain},
 };
 
 /// How long after the drain a replica may take to end: requests under way, work under way, leases, visitors of the edge.
 const GRACE: Duration = Duration::from_secs(20);
+
+/// How often alerts are evaluated.
+const ALERTS_EVERY: Duration = Duration::from_secs(15);
+
+/// Messages to webhooks that are over are kept for so long, for whoever asks why.
+const MESSAGE_DAYS: u32 = 7;
+const PRUNE_EVERY: Duration = Duration::from_secs(3600);
+const PRUNE_ROWS: u32 = 10_000;
 
 /// What a replica is made from.
 pub(crate) struct Plan {
@@ -66,23 +78,39 @@ impl Plan {
         let resolver = self.resolver()?;
         let door = self.door().await?;
         let edge = self.edge().await?;
+        let pull = self.pull().await?;
         let drain = Duration::from_secs(self.config.server.drain_seconds.into());
         // Once it can be reached it makes itself known.
         let cluster = cluster::join(&self).await?;
         let mut tasks = JoinSet::new();
-        let state = AppState::new(self.api(Arc::new(resolver.clone()), cluster.clone())?);
-        let served = serve(door, router(state), self.shutdown.clone(), drain);
+        let ca = ca::open(&self.config.acme, self.store.clone())?;
+        let engine = match self.role {
+            Role::Api => None,
+            Role::All | Role::Worker => {
+                let settings = self.engine(&cluster);
+                Some(Engine::new(self.store.clone(), resolver.clone(), ca.clone(), settings))
+            }
+        };
+        let pulse = engine.as_ref().map(Engine::pulse);
+        let state = AppState::new(self.api(Arc::new(resolver), ca, cluster.clone(), pulse)?);
+        let served = serve(door, router(state.clone()), self.shutdown.clone(), drain);
         tasks.spawn(async move {
             served.await;
             ("API", Ok(()))
         });
-        if self.role != Role::Api {
-            let ca = ca::open(&self.config.acme, self.store.clone())?;
-            let engine = Engine::new(self.store.clone(), resolver, ca, self.engine(&cluster));
+        if let Some(engine) = engine {
             let (engine, stopping) = (engine.among(cluster.clone()), self.shutdown.clone());
             tasks.spawn(async move {
                 engine.run(stopping).await;
                 ("engine", Ok(()))
+            });
+        }
+        tasks.spawn(self.courier()?);
+        if let Some(pull) = pull {
+            let served = serve(pull, pull_router(state.clone()), self.shutdown.clone(), drain);
+            tasks.spawn(async move {
+                served.await;
+                ("pull listener", Ok(()))
             });
         }
         if let Some((edge, stop)) = &edge {
@@ -93,20 +121,65 @@ impl Plan {
                 ("edge", Ok(()))
             });
         }
-        tasks.spawn(self.singletons(&cluster));
+        tasks.spawn(self.singletons(&cluster, state));
         Ok(Replica { tasks, edge, cluster, drain, shutdown: self.shutdown })
     }
 
     /// The work that one replica does for all.
-    fn singletons(&self, cluster: &Cluster) -> impl Future<Output = Ended> + use<> {
+    fn singletons(&self, cluster: &Cluster, api: AppState) -> impl Future<Output = Ended> + use<> {
         let sweep = Duration::from_secs(self.config.renewal.sweep_seconds.max(1).into());
-        let tasks = chores(&self.store, &self.instance, sweep);
+        let mut tasks = chores(&self.store, &self.instance, sweep);
+        tasks.extend(self.watching(api));
         let (cluster, store) = (cluster.clone(), self.store.clone());
         let stopping = self.shutdown.clone();
         async move {
             let ran = cluster.run(&store, tasks, stopping).await;
             ("cluster", ran.map_err(cluster::failed))
         }
+    }
+
+    /// What is told to people: alerts, and the messages about them, which are kept for a while.
+    fn watching(&self, api: AppState) -> [Task; 2] {
+        let store = self.store.clone();
+        [
+            Task::new("alerts", ALERTS, ALERTS_EVERY, move |fence| {
+                let api = api.clone();
+                async move { api.settle_alerts(fence.as_ref()).await }
+            }),
+            Task::new("prune-messages", MAINTENANCE, PRUNE_EVERY, move |fence| {
+                let store = store.clone();
+                async move { store.prune_deliveries(fence.as_ref(), MESSAGE_DAYS, PRUNE_ROWS).await }
+            }),
+        ]
+    }
+
+    /// Carries messages to webhooks; any replica does, whatever its role.
+    fn courier(&self) -> Result<impl Future<Output = Ended> + use<>, Failure> {
+        let config = CourierConfig { roots: self.roots()?, ..CourierConfig::default() };
+        let courier = Courier::new(self.store.clone(), config);
+        let courier = courier.map_err(|error| refused("server.root_certificate", &error))?;
+        let stopping = self.shutdown.clone();
+        Ok(async move {
+            courier.run(stopping).await;
+            ("webhooks", Ok(()))
+        })
+    }
+
+    /// Roots for the TLS of other replicas and of webhooks, beside the system's.
+    fn roots(&self) -> Result<Option<Vec<u8>>, Failure> {
+        let path = self.config.server.root_certificate.as_deref();
+        path.map(|path| pem("server.root_certificate", path)).transpose()
+    }
+
+    fn guard(&self, cluster: &Cluster) -> Result<Guard, Failure> {
+        let writes = match self.config.server.writes {
+            config::Writes::Any => Writes::Any,
+            config::Writes::Forward => Writes::Forward,
+            config::Writes::Redirect => Writes::Redirect,
+            config::Writes::Reject => Writes::Reject,
+        };
+        let guard = Guard::new(writes, Arc::new(cluster.clone()), self.roots()?);
+        guard.map_err(|error| refused("server.root_certificate", &error))
     }
 
     fn resolver(&self) -> Result<Resolver, Failure> {
@@ -136,6 +209,14 @@ impl Plan {
         let tls = listener::server_config(&chain, &key, clients.as_deref());
         let tls = tls.map_err(|error| refused("server.tls_certificate", &error))?;
         Ok(TlsListener::new(tcp, tls).into())
+    }
+
+    /// The door for proxies that fetch certificates by themselves.
+    async fn pull(&self) -> Result<Option<Door>, Failure> {
+        let Some(address) = self.config.edge.pull else { return Ok(None) };
+        let tcp = listener::bind(address).await;
+        let tcp = tcp.map_err(|error| refused("the pull listener cannot listen", &error))?;
+        Ok(Some(tcp.into()))
     }
 
     async fn edge(&self) -> Result<Option<(Arc<BuiltinEdge>, CancellationToken)>, Failure> {
@@ -176,7 +257,13 @@ impl Plan {
         }
     }
 
-    fn api(&self, look: Arc<Resolver>, cluster: Cluster) -> Result<Settings, Failure> {
+    fn api(
+        &self,
+        look: Arc<Resolver>,
+        ca: Ca,
+        cluster: Cluster,
+        pulse: Option<Pulse>,
+    ) -> Result<Settings, Failure> {
         let config = &self.config;
         let metrics = Metrics::install(self.shutdown.clone());
         Ok(Settings {
@@ -187,9 +274,12 @@ impl Plan {
             unique_target: config.dns.unique_target,
             http_proof_port: self.http_proof_port(),
             instance: self.instance.clone(),
+            guard: self.guard(&cluster)?,
             cluster,
+            pulse,
             edge_group: config.edge.group.clone(),
             directory: config.acme.directory.to_string(),
+            ca: Some(ca),
             limits: ca::limits(&config.acme),
             policy: self.policy.clone(),
             edges_in_use: config.edge.mode != EdgeMode::None,

@@ -51,6 +51,7 @@ kinds! {
     BeingRemoved, CONFLICT, "being-removed", "The domain is being removed";
     LastAdminToken, CONFLICT, "last-admin-token", "This is the last admin token";
     RotationRunning, CONFLICT, "rotation-running", "A key rotation is under way";
+    NoCa, CONFLICT, "no-ca", "This replica asks no CA";
     NotNow, CONFLICT, "not-now", "The domain is on its way to another certificate";
     NoEarlierCertificate, CONFLICT, "no-earlier-certificate", "No earlier certificate is still valid";
     AccountExists, CONFLICT, "account-exists", "There is an account at that CA already";
@@ -79,6 +80,7 @@ kinds! {
     NotMaster, MISDIRECTED_REQUEST, "not-master", "Writes are taken by the leader alone";
     StaleTerm, MISDIRECTED_REQUEST, "stale-term", "This replica does not lead in that term";
     Internal, INTERNAL_SERVER_ERROR, "internal", "Something is wrong with this server";
+    CaFailed, BAD_GATEWAY, "ca-failed", "The CA did not do it";
     AnswerLost, BAD_GATEWAY, "answer-lost", "The leader's answer did not come";
     ForwardInsecure, BAD_GATEWAY, "forward-insecure", "Tokens are not sent to the leader over plain HTTP";
     NoLeader, SERVICE_UNAVAILABLE, "no-leader", "No replica leads at this moment";

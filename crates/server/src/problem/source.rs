@@ -54,6 +54,13 @@ fn internal() -> Problem {
     Problem::new(Kind::Internal, detail)
 }
 
+impl From<holdfast_acme::Error> for Problem {
+    fn from(error: holdfast_acme::Error) -> Self {
+        let note = error.class().note().clone();
+        Self::new(Kind::CaFailed, note.detail).with("cause", note.code.into_owned())
+    }
+}
+
 impl From<holdfast_cluster::Error> for Problem {
     fn from(error: holdfast_cluster::Error) -> Self {
         use holdfast_cluster::Error;

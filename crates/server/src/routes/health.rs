@@ -1,4 +1,8 @@
 //! Health: alive, ready, started, and the whole with its parts.
+//!
+//! Ready means that requests may be sent here, and an engine that stands still is no reason against it: this replica answers as well as
+//! any, and were all engines stuck, taking every replica out of service would add an outage to a standstill. So `engine` turns `/health`
+//! red, for whoever is to look, and leaves `/health/ready` alone.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -6,6 +10,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
+use holdfast_lease::Health;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -71,10 +76,13 @@ pub(super) async fn startup(State(state): State<AppState>) -> (StatusCode, Json<
     ),
 )]
 pub(super) async fn show(State(state): State<AppState>) -> (StatusCode, Json<HealthView>) {
-    answer(BTreeMap::from([
-        ("database", database(&state).await),
-        ("leader_election", leader_election(&state)),
-    ]))
+    let (election, follows) = leader_election(&state);
+    let mut results = BTreeMap::from([("database", database(&state).await)]);
+    results.extend(engine(&state).map(|engine| ("engine", engine)));
+    let overall =
+        worst(&results).max(if follows { HealthStatus::Healthy } else { election.status });
+    results.insert("leader_election", election);
+    with_status(overall, results)
 }
 
 async fn database(state: &AppState) -> HealthResult {
@@ -97,13 +105,41 @@ async fn database(state: &AppState) -> HealthResult {
     HealthResult { status, description, data: facts(json!({ "round_trip_us": micros })) }
 }
 
-/// A replica by itself leads.
-fn leader_election(state: &AppState) -> HealthResult {
-    HealthResult {
-        status: HealthStatus::Healthy,
-        description: "single replica".to_owned(),
-        data: facts(json!({ "is_leader": true, "instance_id": state.instance })),
-    }
+/// Who leads; and whether this replica is a follower in good order, which is Degraded by itself and no fault of the whole.
+fn leader_election(state: &AppState) -> (HealthResult, bool) {
+    let (term, master) = (state.cluster.term(), state.cluster.master());
+    let leader = master.as_ref().map(|master| master.instance_id.clone());
+    let (status, description, follows) = match (state.cluster.health(), term, &leader) {
+        (Health::Unhealthy(why), ..) => (HealthStatus::Unhealthy, why, false),
+        (Health::Degraded(why), ..) => (HealthStatus::Degraded, why, false),
+        (Health::Healthy, Some(term), _) => {
+            (HealthStatus::Healthy, format!("leads in term {term}"), false)
+        }
+        (Health::Healthy, None, Some(leader)) => {
+            (HealthStatus::Degraded, format!("follows {leader}"), true)
+        }
+        (Health::Healthy, None, None) => {
+            (HealthStatus::Degraded, "no replica is known to lead".to_owned(), false)
+        }
+    };
+    let data = json!({
+        "is_leader": term.is_some(),
+        "instance_id": state.instance,
+        "leader": leader,
+        "term": term.or(master.map(|master| master.term)),
+        "leaderless_seconds": state.leaderless().map(|lasted| lasted.as_secs()),
+    });
+    (HealthResult { status, description, data: facts(data) }, follows)
+}
+
+fn engine(state: &AppState) -> Option<HealthResult> {
+    let pulse = state.pulse.as_ref()?;
+    let (status, description) = match pulse.check() {
+        Ok(()) => (HealthStatus::Healthy, "work goes on".to_owned()),
+        Err(stall) => (HealthStatus::Unhealthy, stall.to_string()),
+    };
+    let last = pulse.last_round().as_secs();
+    Some(HealthResult { status, description, data: facts(json!({ "last_round_seconds": last })) })
 }
 
 fn facts(value: Value) -> Map<String, Value> {
@@ -113,9 +149,18 @@ fn facts(value: Value) -> Map<String, Value> {
     }
 }
 
+fn worst(results: &BTreeMap<&'static str, HealthResult>) -> HealthStatus {
+    results.values().map(|result| result.status).max().unwrap_or(HealthStatus::Healthy)
+}
+
 fn answer(results: BTreeMap<&'static str, HealthResult>) -> (StatusCode, Json<HealthView>) {
-    let worst = results.values().map(|result| result.status).max();
-    let status = worst.unwrap_or(HealthStatus::Healthy);
+    with_status(worst(&results), results)
+}
+
+fn with_status(
+    status: HealthStatus,
+    results: BTreeMap<&'static str, HealthResult>,
+) -> (StatusCode, Json<HealthView>) {
     let code = match status {
         HealthStatus::Unhealthy => StatusCode::SERVICE_UNAVAILABLE,
         HealthStatus::Healthy | HealthStatus::Degraded => StatusCode::OK,

@@ -1,15 +1,11 @@
 //! Metrics for Prometheus.
 
-use std::time::Duration;
-
 use axum::extract::State;
 use axum::response::IntoResponse;
 use http::header;
 
-use crate::AppState;
-
-/// A scrape must end also when the store does not answer.
-const LIMIT: Duration = Duration::from_secs(5);
+use crate::metrics::{Process, gauges};
+use crate::{AppState, vital};
 
 /// Metrics in the text format of Prometheus.
 #[utoipa::path(
@@ -18,8 +14,11 @@ const LIMIT: Duration = Duration::from_secs(5);
     responses((status = 200, description = "Every name begins with `holdfast_`", body = String, content_type = "text/plain")),
 )]
 pub(super) async fn show(State(state): State<AppState>) -> impl IntoResponse {
-    let counts = tokio::time::timeout(LIMIT, state.store.counts()).await;
-    let counts = counts.ok().and_then(Result::ok);
-    let text = state.metrics.render(counts.as_deref());
+    let process = Process {
+        leads: state.cluster.is_leader(),
+        last_round: state.pulse.as_ref().map(holdfast_engine::Pulse::last_round),
+    };
+    let installation = vital::installation(&state).await;
+    let text = state.metrics.recorded() + &gauges(&process, installation.as_deref());
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }

@@ -20,7 +20,14 @@ async fn a_replica_in_good_order_says_so_without_a_token() {
     }
     let health = ask(&kit, "/health").await.expect(200);
     let election = &health["results"]["leader_election"];
-    assert_eq!(election["data"], json!({"is_leader": true, "instance_id": "replica"}));
+    let known = json!({
+        "is_leader": true,
+        "instance_id": "replica",
+        "leader": "replica",
+        "term": 1,
+        "leaderless_seconds": null,
+    });
+    assert_eq!(election["data"], known);
     assert_eq!(health["results"]["database"]["status"], "Healthy");
 }
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use holdfast_cluster::Cluster;
 use holdfast_dns::{End, Expectation, Finding, Seen, Walk};
 use holdfast_model::{Hostname, Outcome, Policy, decide};
-use holdfast_server::{AppState, Look, Metrics, Settings, router, token};
+use holdfast_server::{AppState, Guard, Look, Metrics, Settings, Writes, router, token};
 use holdfast_store::{
     Actor, Claimant, Claimed, Commit, MasterKey, NewToken, OpenOptions, OrderLimits, Products,
     Scope, SharedStore,
@@ -74,6 +74,7 @@ impl Look for World {
 pub(crate) struct Kit {
     pub(crate) store: SharedStore,
     pub(crate) router: Router,
+    pub(crate) state: AppState,
     pub(crate) world: Arc<World>,
     pub(crate) shutdown: CancellationToken,
     pub(crate) admin: String,
@@ -97,15 +98,35 @@ impl Kit {
 
     /// On PostgreSQL.
     pub(crate) async fn on_postgres() -> Self {
+        Self::on_postgres_with(|_| {}).await
+    }
+
+    /// On PostgreSQL, with other settings.
+    pub(crate) async fn on_postgres_with(change: impl FnOnce(&mut Settings)) -> Self {
         let url = Postgres::shared().await.unwrap().database().await.unwrap();
-        Self::on(&url, Scratch::new().unwrap(), |_| {}).await
+        Self::on(&url, Scratch::new().unwrap(), change).await
+    }
+
+    /// Two replicas on one PostgreSQL.
+    pub(crate) async fn two_on_postgres(change: impl Fn(&mut Settings)) -> (Self, Self) {
+        let url = Postgres::shared().await.unwrap().database().await.unwrap();
+        let key = MasterKey::generate().unwrap();
+        let one = Self::keyed(&url, &key, Scratch::new().unwrap(), &change).await;
+        (one, Self::keyed(&url, &key, Scratch::new().unwrap(), &change).await)
     }
 
     async fn on(url: &str, scratch: Scratch, change: impl FnOnce(&mut Settings)) -> Self {
-        let store =
-            holdfast_store::open(url, Some(MasterKey::generate().unwrap()), OpenOptions::default())
-                .await
-                .unwrap();
+        Self::keyed(url, &MasterKey::generate().unwrap(), scratch, change).await
+    }
+
+    async fn keyed(
+        url: &str,
+        key: &MasterKey,
+        scratch: Scratch,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
+        let store = holdfast_store::open(url, Some(key.clone()), OpenOptions::default());
+        let store = store.await.unwrap();
         let world = Arc::new(World::default());
         let shutdown = CancellationToken::new();
         let mut settings = settings(store.clone(), world.clone(), shutdown.clone());
@@ -113,14 +134,19 @@ impl Kit {
         let admin = keep(&store, Scope::Admin, None).await;
         let read = keep(&store, Scope::Read, None).await;
         let edge = keep(&store, Scope::Edge, Some("default")).await;
-        let router = router(AppState::new(settings));
-        Self { store, router, world, shutdown, admin, read, edge, _scratch: scratch }
+        let state = AppState::new(settings);
+        let router = router(state.clone());
+        Self { store, router, state, world, shutdown, admin, read, edge, _scratch: scratch }
     }
 
     /// Sends a request as it stands.
     pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let response = self.router.clone().oneshot(request).await.unwrap();
-        Answer::of(response).await
+        let answer = Answer::of(response).await;
+        // Whatever a test is about: what is answered is what is documented.
+        crate::schema::hold_against(&method, &path, &answer);
+        answer
     }
 
     /// Asks as admin, without a body.
@@ -169,7 +195,11 @@ pub(crate) fn worker() -> Claimant {
     Claimant { instance: "replica".into(), incarnation: Uuid::from_u128(1) }
 }
 
-fn settings(store: SharedStore, world: Arc<World>, shutdown: CancellationToken) -> Settings {
+pub(crate) fn settings(
+    store: SharedStore,
+    world: Arc<World>,
+    shutdown: CancellationToken,
+) -> Settings {
     Settings {
         store,
         look: world,
@@ -179,8 +209,11 @@ fn settings(store: SharedStore, world: Arc<World>, shutdown: CancellationToken) 
         unique_target: false,
         instance: "replica".into(),
         cluster: Cluster::alone("replica"),
+        guard: Guard::new(Writes::Any, Arc::new(Cluster::alone("replica")), None).unwrap(),
+        pulse: None,
         edge_group: "default".into(),
         directory: DIRECTORY.into(),
+        ca: None,
         limits: LIMITS,
         policy: Policy::default(),
         edges_in_use: true,

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::{PostgresStore, event::note, sql};
 use crate::{
-    Actor, Alerts, Result, StandingAlert, Topic,
+    Actor, Alerts, Fence, Result, StandingAlert, Topic,
     alert::{DOMAIN_EXPIRING, raised, told},
     row::Fields as _,
 };
@@ -21,7 +21,12 @@ const CLEAR: &str = "
 
 #[async_trait]
 impl Alerts for PostgresStore {
-    async fn settle_alerts(&self, actor: &Actor, standing: &[StandingAlert]) -> Result<u64> {
+    async fn settle_alerts(
+        &self,
+        fence: Option<&Fence>,
+        actor: &Actor,
+        standing: &[StandingAlert],
+    ) -> Result<u64> {
         let texts = |of: fn(&StandingAlert) -> &String| {
             standing.iter().map(of).cloned().collect::<Vec<_>>()
         };
@@ -30,7 +35,7 @@ impl Alerts for PostgresStore {
             .bind(codes.clone())
             .bind(subjects.clone())
             .bind(texts(|alert| &alert.detail));
-        let mut transaction = self.pool.begin("settle alerts").await?;
+        let mut transaction = self.fenced("settle alerts", fence).await?;
         let mut events = 0;
         for row in transaction.rows(raise).await? {
             let (code, subject) = (row.text("code")?, row.text("subject")?);

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use holdfast_model::{Domain, State};
+use holdfast_model::{Domain, State, Timestamp};
 
 use super::{PostgresStore, micros, sql};
 use crate::{
-    Expiring, Result, VitalSigns, Vitals,
+    Expiring, Result, Revision, VitalSigns, Vitals,
     row::{Fields as _, domain_columns, expiring, listed, vitals},
     vital::COUNTED,
 };
@@ -53,6 +53,9 @@ const EXPIRING: &str = "
         AND d.certificate_id = c.id AND d.removed_at IS NULL AND d.removing_since IS NULL
     ORDER BY c.not_after LIMIT $2";
 
+const UNAPPLIED: &str = "
+    SELECT updated_at FROM deployment WHERE edge_group = $1 AND revision > $2 ORDER BY revision LIMIT 1";
+
 #[async_trait]
 impl VitalSigns for PostgresStore {
     async fn vitals(&self, spans: &[Duration]) -> Result<Vitals> {
@@ -70,6 +73,12 @@ impl VitalSigns for PostgresStore {
         let staying = sql(STAYING).bind(state.as_str()).bind(micros(over)).bind(i64::from(limit));
         let rows = self.pool.rows("find who stays", staying).await?;
         Ok(rows.iter().filter_map(listed).collect())
+    }
+
+    async fn unapplied_since(&self, group: &str, at: Revision) -> Result<Option<Timestamp>> {
+        let unapplied = sql(UNAPPLIED).bind(group).bind(at.number);
+        let row = self.pool.row("find what is not applied", unapplied).await?;
+        row.map(|row| row.at("updated_at")).transpose()
     }
 
     async fn expiring(&self, within: Duration, limit: u32) -> Result<Vec<Expiring>> {

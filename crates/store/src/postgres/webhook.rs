@@ -10,8 +10,8 @@ use uuid::Uuid;
 
 use super::{PostgresStore, event::settled, micros, sql};
 use crate::{
-    Attempt, ClaimedDelivery, Delivery, Error, EventCursor, NewDelivery, NewWebhook, Page, Paged,
-    Result, Secret, Then, Topic, Webhook, WebhookId, Webhooks,
+    Attempt, ClaimedDelivery, Delivery, Error, EventCursor, Fence, NewDelivery, NewWebhook, Page,
+    Paged, Result, Secret, Then, Topic, Webhook, WebhookId, Webhooks,
     page::{number_before, paged},
     pool::{Statement, Transaction},
     row::{Fields as _, claimed_delivery, delivery, webhook},
@@ -167,9 +167,12 @@ impl Webhooks for PostgresStore {
         paged(&rows, page, |row| Ok((Some(delivery(row)?), row.number("number")?.to_string())))
     }
 
-    async fn prune_deliveries(&self, days: u32, limit: u32) -> Result<u64> {
+    async fn prune_deliveries(&self, fence: Option<&Fence>, days: u32, limit: u32) -> Result<u64> {
+        let mut transaction = self.fenced("prune messages", fence).await?;
         let prune = sql(PRUNE).bind(i64::from(days)).bind(i64::from(limit));
-        Ok(self.pool.execute("prune messages", prune).await?.rows_affected())
+        let pruned = transaction.execute(prune).await?.rows_affected();
+        transaction.commit().await?;
+        Ok(pruned)
     }
 
     async fn was_active_before(&self, domain: DomainId, at: EventCursor) -> Result<bool> {

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::{SqliteStore, event::note, now, sql, time};
 use crate::{
-    Actor, Alerts, Result, StandingAlert, Topic,
+    Actor, Alerts, Fence, Result, StandingAlert, Topic,
     alert::{DOMAIN_EXPIRING, raised, told},
     row::Fields as _,
 };
@@ -16,8 +16,13 @@ const CLEAR: &str = "DELETE FROM alert WHERE code = $1 AND subject = $2";
 
 #[async_trait]
 impl Alerts for SqliteStore {
-    async fn settle_alerts(&self, actor: &Actor, standing: &[StandingAlert]) -> Result<u64> {
-        let mut transaction = self.writer.begin("settle alerts").await?;
+    async fn settle_alerts(
+        &self,
+        fence: Option<&Fence>,
+        actor: &Actor,
+        standing: &[StandingAlert],
+    ) -> Result<u64> {
+        let mut transaction = self.fenced("settle alerts", fence).await?;
         let mut events = 0;
         for alert in standing {
             let (code, subject) = (alert.code.clone(), alert.subject.clone());

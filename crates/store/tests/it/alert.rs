@@ -29,11 +29,11 @@ fn line(kind: &str, subject: &str, detail: &str) -> (String, String, String) {
 
 async fn each_is_raised_once_and_cleared_once(store: SharedStore) {
     let both = [alert("stuck", "DnsVerifying"), alert("stuck", "Initial")];
-    assert_eq!(store.settle_alerts(&actor(), &both).await.unwrap(), 2);
-    assert_eq!(store.settle_alerts(&actor(), &both).await.unwrap(), 0);
-    assert_eq!(store.settle_alerts(&actor(), &both[..1]).await.unwrap(), 1);
-    assert_eq!(store.settle_alerts(&actor(), &both).await.unwrap(), 1);
-    assert_eq!(store.settle_alerts(&actor(), &[]).await.unwrap(), 2);
+    assert_eq!(store.settle_alerts(None, &actor(), &both).await.unwrap(), 2);
+    assert_eq!(store.settle_alerts(None, &actor(), &both).await.unwrap(), 0);
+    assert_eq!(store.settle_alerts(None, &actor(), &both[..1]).await.unwrap(), 1);
+    assert_eq!(store.settle_alerts(None, &actor(), &both).await.unwrap(), 1);
+    assert_eq!(store.settle_alerts(None, &actor(), &[]).await.unwrap(), 2);
     let told = told(&store).await;
     assert_eq!(told[0], line("alert-raised", "DnsVerifying", "stuck: in words"));
     let kinds: Vec<_> = told.iter().map(|(kind, ..)| kind.trim_start_matches("alert-")).collect();
@@ -43,7 +43,7 @@ async fn each_is_raised_once_and_cleared_once(store: SharedStore) {
 async fn many_that_notice_at_once_raise_one(store: SharedStore) {
     let made = at_once(6, |_| {
         let store = store.clone();
-        async move { store.settle_alerts(&actor(), &[alert("stuck", "x")]).await.unwrap() }
+        async move { store.settle_alerts(None, &actor(), &[alert("stuck", "x")]).await.unwrap() }
     })
     .await;
     assert_eq!(made.iter().sum::<u64>(), 1, "{made:?}");
@@ -52,7 +52,7 @@ async fn many_that_notice_at_once_raise_one(store: SharedStore) {
 
 async fn an_expiring_domain_is_told_by_itself(store: SharedStore) {
     let expiring = [alert(DOMAIN_EXPIRING, "shop.example.com")];
-    assert_eq!(store.settle_alerts(&actor(), &expiring).await.unwrap(), 1);
-    assert_eq!(store.settle_alerts(&actor(), &[]).await.unwrap(), 0);
+    assert_eq!(store.settle_alerts(None, &actor(), &expiring).await.unwrap(), 1);
+    assert_eq!(store.settle_alerts(None, &actor(), &[]).await.unwrap(), 0);
     assert_eq!(told(&store).await, [line("domain-expiring", "shop.example.com", "in words")]);
 }

@@ -167,9 +167,9 @@ async fn messages_are_listed_newest_first_and_pruned(store: SharedStore) {
         }
     }
     assert_eq!(lanes, ["4", "3", "2", "1", "0"]);
-    assert_eq!(store.prune_deliveries(1, 10).await.unwrap(), 0);
-    assert_eq!(store.prune_deliveries(0, 3).await.unwrap(), 3);
-    assert_eq!(store.prune_deliveries(0, 10).await.unwrap(), 1);
+    assert_eq!(store.prune_deliveries(None, 1, 10).await.unwrap(), 0);
+    assert_eq!(store.prune_deliveries(None, 0, 3).await.unwrap(), 3);
+    assert_eq!(store.prune_deliveries(None, 0, 10).await.unwrap(), 1);
     assert!(store.webhooks().await.unwrap()[0].open_since.is_some(), "what is open stays");
 }
 

@@ -1,0 +1,191 @@
+//! The rules, one for each thing that can be wrong.
+
+use std::time::Duration;
+
+use holdfast_model::{Domain, State, Timestamp};
+use holdfast_store::{Account, Edge, Webhook};
+
+use super::{Alert, Facts, Severity};
+
+/// A state needs so many domains before a rate means anything.
+const FEWEST: usize = 10;
+
+/// From this try on a domain counts as retrying.
+const MANY_TRIES: u32 = 3;
+
+/// Names shown with an alert.
+const SHOWN: usize = 10;
+
+/// A change of leader takes about a lease; longer is trouble.
+const LEADERLESS: Duration = Duration::from_secs(60);
+
+/// An edge may be busy for this long.
+const BEHIND: Duration = Duration::from_secs(5 * 60);
+
+/// A receiver may be down for this long.
+const UNDELIVERED: Duration = Duration::from_secs(15 * 60);
+
+pub(super) fn leaderless(facts: &Facts<'_>) -> Option<Alert> {
+    facts.leaderless.filter(|lasted| *lasted > LEADERLESS)?;
+    Some(Alert {
+        code: "no-leader",
+        severity: Severity::Critical,
+        subject: "leadership".to_owned(),
+        // Not how long, which changes at every look.
+        detail: format!("No replica has led for over {} s.", LEADERLESS.as_secs()),
+        fix: "See `holdfast lease list` and `holdfast replica list`; `holdfast doctor` finds what keeps them from it.".to_owned(),
+        domains: Vec::new(),
+    })
+}
+
+pub(super) fn stuck(state: State, late: &[Domain]) -> Option<Alert> {
+    if late.is_empty() {
+        return None;
+    }
+    Some(Alert {
+        code: "stuck",
+        severity: Severity::Critical,
+        subject: state.to_string(),
+        detail: format!("{} domains are in {state} for longer than it takes.", late.len()),
+        fix: "See `holdfast domain explain NAME` for one of them, and whether workers run."
+            .to_owned(),
+        domains: names(late.iter()),
+    })
+}
+
+fn names<'a>(domains: impl Iterator<Item = &'a Domain>) -> Vec<String> {
+    domains.take(SHOWN).map(|domain| domain.name.to_string()).collect()
+}
+
+pub(super) fn retrying(state: State, sample: &[Domain]) -> Option<Alert> {
+    let tried = |domain: &&Domain| domain.attempt >= MANY_TRIES;
+    let retrying = sample.iter().filter(tried).count();
+    // Validation is polled, so tries are the rule there.
+    let polled = state == State::AcmeChallengeValidating;
+    if polled || sample.len() < FEWEST || retrying * 2 <= sample.len() {
+        return None;
+    }
+    Some(Alert {
+        code: "high-retry-rate",
+        severity: Severity::Warning,
+        subject: state.to_string(),
+        detail: format!(
+            "{retrying} of {} domains in {state} are at try {MANY_TRIES} or later.",
+            sample.len()
+        ),
+        fix: "See `holdfast domain explain NAME` for one of them: many at once have one cause."
+            .to_owned(),
+        domains: names(sample.iter().filter(tried)),
+    })
+}
+
+pub(super) fn failing(counts: &[(State, u64)]) -> Option<Alert> {
+    let all: u64 = counts.iter().map(|(_, count)| count).sum();
+    let failed: u64 =
+        counts.iter().filter(|(state, _)| state.is_failure()).map(|(_, count)| count).sum();
+    if failed < FEWEST as u64 || failed.saturating_mul(10) <= all {
+        return None;
+    }
+    Some(Alert {
+        code: "many-failures",
+        severity: Severity::Warning,
+        subject: "domains".to_owned(),
+        detail: format!("{failed} of {all} domains are in a failure state."),
+        fix: "List them with `holdfast domain list --state STATE`; many at once have one cause."
+            .to_owned(),
+        domains: Vec::new(),
+    })
+}
+
+pub(super) fn expiring(facts: &Facts<'_>) -> Option<Alert> {
+    let first = facts.expiring.first()?;
+    let over = first.not_after <= facts.now;
+    let (severity, word) =
+        if over { (Severity::Critical, "ended") } else { (Severity::Warning, "ends") };
+    Some(Alert {
+        code: "certificate-expiring",
+        severity,
+        subject: "certificates".to_owned(),
+        detail: format!(
+            "{} certificates are near their end and were not renewed; that of {} {word} at {}.",
+            facts.expiring.len(),
+            first.name,
+            first.not_after
+        ),
+        fix: "See `holdfast domain explain NAME` for one of them; `holdfast domain renew NAME` tries at once."
+            .to_owned(),
+        domains: facts.expiring.iter().take(SHOWN).map(|one| one.name.to_string()).collect(),
+    })
+}
+
+/// Several things can be wrong with one edge; one that is silent says nothing of the others.
+pub(super) fn edge(facts: &Facts<'_>, edge: &Edge) -> Vec<Alert> {
+    let name = &edge.name;
+    let alert = |code, severity, detail: String, fix: String| Alert {
+        code,
+        severity,
+        subject: name.clone(),
+        detail,
+        fix,
+        domains: Vec::new(),
+    };
+    let log = format!("Look at the agent's log of `{name}`; it is tried again by itself.");
+    if !edge.live {
+        let detail = format!("Edge `{name}` last reported at {}.", edge.last_seen_at);
+        return vec![alert("edge-stale", Severity::Critical, detail, log)];
+    }
+    let mut alerts = Vec::new();
+    let since = facts.behind.iter().find(|(of, _)| of == name).map(|(_, since)| *since);
+    if since.is_some_and(|since| facts.now.since(since) > BEHIND) {
+        let detail = format!(
+            "Edge `{name}` is live and has not applied what is {} minutes old.",
+            BEHIND.as_secs() / 60
+        );
+        alerts.push(alert("edge-behind", Severity::Warning, detail, log.clone()));
+    }
+    if let Some(note) = &edge.last_error {
+        let detail = format!("Edge `{name}` says: {}", note.detail);
+        alerts.push(alert("edge-error", Severity::Warning, detail, log));
+    }
+    if edge.shadows > 0 {
+        let detail = format!(
+            "{} files at edge `{name}` that are none of ours serve names of ours.",
+            edge.shadows
+        );
+        let fix = format!(
+            "`holdfast edge strangers {name}` lists them; remove them there, or adopt them."
+        );
+        alerts.push(alert("edge-shadowed", Severity::Warning, detail, fix));
+    }
+    alerts
+}
+
+pub(super) fn webhook(facts: &Facts<'_>, webhook: &Webhook) -> Option<Alert> {
+    let since = webhook.open_since.filter(|since| facts.now.since(*since) > UNDELIVERED)?;
+    let id = webhook.id.0.to_string();
+    Some(Alert {
+        code: "webhook-failing",
+        severity: Severity::Warning,
+        detail: format!("{} has not taken what was to be told it since {since}.", webhook.url),
+        fix: format!(
+            "`holdfast webhook show {id}` says what it answered; it is tried for three days."
+        ),
+        subject: id,
+        domains: Vec::new(),
+    })
+}
+
+pub(super) fn paused(account: &Account, now: Timestamp) -> Option<Alert> {
+    let until = account.paused_until.filter(|until| *until > now)?;
+    let reason = account.pause_reason.as_deref().unwrap_or("no reason was given");
+    Some(Alert {
+        code: "ca-paused",
+        severity: Severity::Warning,
+        subject: account.directory.clone(),
+        detail: format!("The CA asked to be left alone until {until}: {reason}"),
+        fix:
+            "Nothing: the queue drains at the CA's pace. Ask the CA for a higher limit if it lasts."
+                .to_owned(),
+        domains: Vec::new(),
+    })
+}

@@ -1,0 +1,189 @@
+use std::collections::BTreeMap;
+
+use holdfast_model::{DomainId, Hostname, Note};
+use holdfast_store::{EdgeAgent, EdgeId, EventCursor, Revision, WebhookId};
+use uuid::Uuid;
+
+use super::*;
+
+const NOW: i64 = 1_800_000_000;
+
+fn ago(seconds: u64) -> Timestamp {
+    Timestamp::from_seconds(NOW).minus(Duration::from_secs(seconds))
+}
+
+fn domain(n: u32, state: State, attempt: u32) -> Domain {
+    let now = Timestamp::from_seconds(NOW);
+    Domain {
+        id: DomainId::new(),
+        name: Hostname::parse(&format!("n{n}.example.com")).unwrap(),
+        tenant: None,
+        resource: n.to_string(),
+        target: Hostname::parse("edge.example.net").unwrap(),
+        edge_group: "default".into(),
+        labels: BTreeMap::new(),
+        orchestration_id: n.to_string(),
+        state,
+        foreign_state: None,
+        attempt,
+        entered_at: now,
+        next_attempt_at: None,
+        queued_at: None,
+        failures: 0,
+        failing_since: None,
+        last_error: None,
+        order_open: false,
+        certificate: None,
+        wanted: None,
+        removing_since: None,
+        revoke_on_removal: false,
+        removed_at: None,
+        lapses: 0,
+        created_at: now,
+        updated_at: now,
+        version: 1,
+    }
+}
+
+fn quiet() -> Facts<'static> {
+    Facts {
+        now: Timestamp::from_seconds(NOW),
+        counts: &[],
+        staying: &[],
+        samples: &[],
+        expiring: &[],
+        edges: &[],
+        behind: &[],
+        webhooks: &[],
+        account: None,
+        leaderless: None,
+    }
+}
+
+#[track_caller]
+fn check(facts: &Facts<'_>, expected: &[&str]) {
+    let codes: Vec<_> = alerts(facts).iter().map(|alert| alert.code).collect();
+    assert_eq!(codes, expected);
+}
+
+#[test]
+fn who_stays_too_long_is_stuck_and_how_long_depends_on_the_state() {
+    let dns = State::DnsVerifying;
+    check(&Facts { staying: &[(dns, Vec::new())], ..quiet() }, &[]);
+    check(&Facts { staying: &[(dns, vec![domain(1, dns, 1)])], ..quiet() }, &["stuck"]);
+    let minutes = |state| limit(&Policy::default(), state).as_secs() / 60;
+    assert_eq!(minutes(dns), 11);
+    assert_eq!(minutes(State::AcmeChallengeValidating), 6);
+    assert_eq!(minutes(State::CertificateDownloading), 3);
+    assert_eq!(minutes(State::CertificateDeploying), 16);
+}
+
+#[test]
+fn many_that_try_again_and_again_are_told_once_there_are_enough() {
+    let dns = State::DnsVerifying;
+    let sample = |retrying: u32, others: u32| {
+        let some = |count, attempt| (0..count).map(move |n| domain(n, dns, attempt));
+        [(dns, some(retrying, 3).chain(some(others, 1)).collect::<Vec<_>>())]
+    };
+    check(&Facts { samples: &sample(9, 0), ..quiet() }, &[]);
+    check(&Facts { samples: &sample(10, 0), ..quiet() }, &["high-retry-rate"]);
+    check(&Facts { samples: &sample(5, 5), ..quiet() }, &[]);
+}
+
+#[test]
+fn a_tenth_in_failure_is_many() {
+    let check_counts =
+        |counts: &[(State, u64)], expected: &[&str]| check(&Facts { counts, ..quiet() }, expected);
+    check_counts(&[(State::Active, 90), (State::Failed, 10)], &[]);
+    let more = [(State::Active, 89), (State::Failed, 6), (State::AcmeOrderFailed, 5)];
+    check_counts(&more, &["many-failures"]);
+    check_counts(&[(State::Failed, 9)], &[]);
+}
+
+#[test]
+fn an_end_is_near_in_proportion_to_the_life() {
+    let certificate = |lived: u64, left: u64| Expiring {
+        name: Hostname::parse("shop.example.com").unwrap(),
+        not_before: ago(lived * 86_400),
+        not_after: Timestamp::from_seconds(NOW).plus(Duration::from_secs(left * 86_400)),
+    };
+    let now = Timestamp::from_seconds(NOW);
+    assert!(!near(&certificate(79, 11), now) && near(&certificate(81, 9), now));
+    assert!(!near(&certificate(5, 1), now) && near(&certificate(17, 2), now));
+    assert!(near(&certificate(90, 0), now));
+    check(&Facts { expiring: &[certificate(81, 9)], ..quiet() }, &["certificate-expiring"]);
+    let over = Facts { expiring: &[certificate(90, 0)], ..quiet() };
+    assert_eq!(alerts(&over)[0].severity, Severity::Critical);
+}
+
+#[test]
+fn a_change_of_leader_is_no_alert_and_none_for_long_is() {
+    let without = |seconds| Facts { leaderless: Some(Duration::from_secs(seconds)), ..quiet() };
+    check(&without(59), &[]);
+    check(&without(61), &["no-leader"]);
+    // An alert that says something else at every look would be another one each time.
+    assert_eq!(alerts(&without(61)), alerts(&without(3_600)));
+}
+
+#[test]
+fn edges_are_told_by_what_is_wrong_with_them() {
+    let edge = Edge {
+        id: EdgeId(Uuid::nil()),
+        name: "fra-1".into(),
+        group: "default".into(),
+        live: true,
+        last_seen_at: ago(1),
+        revision: Revision::default(),
+        behind: 3,
+        last_error: None,
+        agent: EdgeAgent::default(),
+        strangers: 0,
+        shadows: 0,
+    };
+    let told = |edge: Edge, behind: u64, expected: &[&str]| {
+        let behind = [("fra-1".to_owned(), ago(behind))];
+        check(&Facts { edges: &[edge], behind: &behind, ..quiet() }, expected);
+    };
+    told(edge.clone(), 10, &[]);
+    told(edge.clone(), 600, &["edge-behind"]);
+    let error = Some(Note::new("edge-disk", "the disk is full"));
+    told(Edge { last_error: error.clone(), ..edge.clone() }, 10, &["edge-error"]);
+    told(Edge { shadows: 2, ..edge.clone() }, 10, &["edge-shadowed"]);
+    told(Edge { live: false, last_error: error, ..edge }, 600, &["edge-stale"]);
+}
+
+#[test]
+fn a_webhook_may_be_down_for_a_while() {
+    let webhook = |since: u64| Webhook {
+        id: WebhookId(Uuid::nil()),
+        url: "https://hooks.example.com".into(),
+        events: Vec::new(),
+        created_at: ago(9_999),
+        after: EventCursor::default(),
+        next_due_at: None,
+        open_since: Some(ago(since)),
+    };
+    check(&Facts { webhooks: &[webhook(60)], ..quiet() }, &[]);
+    check(&Facts { webhooks: &[webhook(1_000)], ..quiet() }, &["webhook-failing"]);
+}
+
+#[test]
+fn the_queue_rest_and_failures_are_not_watched() {
+    assert!(!watched(State::AcmeOrdering) && !watched(State::Active) && !watched(State::Failed));
+    assert!(
+        watched(State::Initial) && watched(State::Renewing) && watched(State::CertificateDeploying)
+    );
+}
+
+#[test]
+fn the_index_holds_exactly_the_watched_states() {
+    for sql in [
+        include_str!("../../../store/migrations/postgres/0003_webhook.sql"),
+        include_str!("../../../store/migrations/sqlite/0003_webhook.sql"),
+    ] {
+        let index = sql.split("CREATE INDEX domain_stay").nth(1).unwrap();
+        for state in State::ALL {
+            assert_eq!(index.contains(&format!("'{state}'")), watched(*state), "{state}");
+        }
+    }
+}
