@@ -7,7 +7,8 @@ use holdfast_lease::{Elector, Health, Holder, Name, Wish, clock::BootClock};
 use holdfast_store::{Replica, SharedStore};
 use tokio::{
     sync::{Mutex, Notify, watch},
-    task::JoinSet,
+    task::{JoinHandle, JoinSet},
+    time::timeout,
 };
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -25,6 +26,8 @@ use crate::{
     tidings,
 };
 
+/// How long the last tidings may take.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// How long changes of owner are kept.
 const HISTORY: Duration = Duration::from_secs(90 * 24 * 3600);
@@ -37,6 +40,8 @@ struct Inner {
     instance: String,
     /// Who takes a lease for a moment, one after another.
     turn: Mutex<()>,
+    /// Who tells what happens to leases.
+    tidings: Mutex<Option<JoinHandle<()>>>,
     /// None: alone.
     member: Option<Arc<Member>>,
 }
@@ -45,8 +50,9 @@ impl Cluster {
     /// A replica that is alone: no leases, the leader of itself.
     #[must_use]
     pub fn alone(instance: &str) -> Self {
-        let (instance, turn) = (instance.to_owned(), Mutex::default());
-        Self(Arc::new(Inner { instance, turn, member: None }))
+        let instance = instance.to_owned();
+        let (turn, tidings) = (Mutex::default(), Mutex::default());
+        Self(Arc::new(Inner { instance, turn, tidings, member: None }))
     }
 
     /// Joins: makes this replica known and contends for the leadership if its role does.
@@ -83,9 +89,9 @@ impl Cluster {
         });
         tokio::spawn(roll::call(member.clone()));
         tokio::spawn(master::follow(member.clone()));
-        tokio::spawn(tidings::tell(member.clone(), events));
+        let tidings = Mutex::new(Some(tokio::spawn(tidings::tell(member.clone(), events))));
         let (instance, turn) = (member.settings.instance.clone(), Mutex::default());
-        Ok(Self(Arc::new(Inner { instance, turn, member: Some(member) })))
+        Ok(Self(Arc::new(Inner { instance, turn, tidings, member: Some(member) })))
     }
 
     /// Runs singleton work wherever its lease is, until told to stop; then hands every lease over. Ends before that only when another
@@ -136,6 +142,9 @@ impl Cluster {
     pub async fn leave(&self) {
         let Some(member) = &self.0.member else { return };
         member.left.cancel();
+        if let Some(tidings) = self.0.tidings.lock().await.take() {
+            timeout(LAST_WORDS, tidings).await.ok();
+        }
         let settings = &member.settings;
         let left = settings.store.deregister_replica(&settings.instance, member.incarnation());
         if let Err(error) = left.await {

@@ -12,20 +12,20 @@ use crate::{ACME_WRITER, member::Member, task::chain};
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Tells until the replica has left.
+/// Tells until the replica has left, and then what is left to tell.
 pub(crate) async fn tell(member: Arc<Member>, mut events: Events) {
-    let telling = async {
-        while let Some(event) = events.next().await {
-            count(&event);
-            // Whoever registers an account takes the lease for a moment; that is no news.
-            if event.name.as_str() != ACME_WRITER {
-                note(&member, &event).await;
-            }
+    loop {
+        let event = tokio::select! {
+            biased;
+            event = events.next() => event,
+            () = member.left.cancelled() => None,
+        };
+        let Some(event) = event else { return };
+        count(&event);
+        // Whoever registers an account takes the lease for a moment; that is no news.
+        if event.name.as_str() != ACME_WRITER {
+            note(&member, &event).await;
         }
-    };
-    tokio::select! {
-        () = telling => {}
-        () = member.left.cancelled() => {}
     }
 }
 

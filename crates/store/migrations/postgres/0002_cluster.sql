@@ -53,7 +53,9 @@ CREATE TABLE IF NOT EXISTS lease (
     priority    smallint    NOT NULL,
     step_down   boolean     NOT NULL DEFAULT false,
     successor   text,
-    beacon      boolean     NOT NULL DEFAULT false,
+    -- The advisory lock that the owner's session holds as a sign of life, and when the server had been started then.
+    beacon      bigint,
+    server_up   timestamptz,
     reason      text        NOT NULL,
     previous    text,
     UNIQUE (name, term),

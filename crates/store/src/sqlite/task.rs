@@ -17,17 +17,18 @@ const ALL: &str = "SELECT * FROM task ORDER BY name";
 impl Tasks for SqliteStore {
     async fn record_task(&self, fence: Option<&Fence>, run: &TaskRun) -> Result<()> {
         let mut transaction = self.fenced("record a task", fence).await?;
+        let now = now();
         let record = sql(RECORD)
             .bind(&*run.name)
             .bind(&*run.lease)
             .bind(&*run.instance)
             .bind(fence.map_or(0, |fence| fence.term))
             .bind(i64::try_from(run.runs).unwrap_or(i64::MAX))
-            .bind(time(now()))
+            .bind(time(now))
             .bind(i64::try_from(run.took.as_micros()).unwrap_or(i64::MAX))
             .bind(run.ok)
             .bind(&*run.outcome)
-            .bind(time(now().plus(run.next_in)));
+            .bind(time(now.plus(run.next_in)));
         transaction.execute(record).await?;
         transaction.commit().await
     }
