@@ -69,6 +69,8 @@ const CASES: &[Case] = &[
     case("mode = \"none\"", "mode = \"builtin\"\nhttps = \"127.0.0.1:8600\"", &["edge.https", "collides with server.listen"]),
     case("mode = \"none\"", "mode = \"none\"\nhttps = \"127.0.0.1:8643\"", &["edge.https", "builtin"]),
     case("mode = \"none\"", "mode = \"builtin\"\nhttps = \"127.0.0.1:8643\"\nupstream = \"https://x/y\"", &["edge.upstream = \"https://x/y\"", "http://127.0.0.1:3000"]),
+    case("mode = \"none\"", "mode = \"none\"\npull = \"0.0.0.0:8610\"", &["edge.pull = \"0.0.0.0:8610\"", "allow_plaintext"]),
+    case("mode = \"none\"", "mode = \"none\"\npull = \"127.0.0.1:8600\"", &["edge.pull", "collides with server.listen"]),
     case("mode = \"none\"", "mode = \"none\"\ngroup = \"a b\"", &["edge.group = \"a b\""]),
     case("master_key_file = \"master.key\"", "", &["security.master_key_file", "is missing"]),
     case("master_key_file = \"master.key\"", "master_key_file = \"a\"\nmaster_key = \"YQ==\"", &["security.master_key_file", "both set"]),
@@ -158,4 +160,21 @@ fn the_documented_file_is_not_refused() {
         );
         ended.refused(3, &["database"]);
     }
+}
+
+#[test]
+fn a_check_tells_what_was_understood_and_starts_nothing() {
+    let scratch = Scratch::new().unwrap();
+    let text = DOCUMENTED.replace("postgres://holdfast@", "postgres://holdfast:hunter2@");
+    let file = scratch.write("holdfast.toml", text).unwrap();
+    let check = ["server", "--config", &word(&file), "--check", "--role", "worker"];
+    let told = Ended::of(program().args(check).env("POD_NAME", "holdfast-7")).done().stdout;
+    for words in ["is good", "holdfast-7", "worker", "postgres://127.0.0.1:5432/holdfast"] {
+        assert!(told.contains(words), "no `{words}` in: {told}");
+    }
+    assert!(!told.contains("hunter2"), "{told}");
+    assert!(!scratch.path().join("master.key").exists(), "nothing is made");
+    let mut wrong = program();
+    wrong.args(check).env("HOLDFAST__SERVER__ROLE", "boss");
+    Ended::of(&mut wrong).refused(2, &["server.role"]);
 }
