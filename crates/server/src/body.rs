@@ -1,11 +1,15 @@
 //! JSON bodies: bounded in size and depth, unknown fields refused by name, every refusal a problem.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use serde::Deserializer;
-use serde::de::DeserializeOwned;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 use serde_path_to_error::Segment;
 
@@ -40,6 +44,29 @@ fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
     let given = given.map_or_else(|| "none was given".to_owned(), |given| format!("not `{given}`"));
     let detail = format!("Send the body with `Content-Type: application/json`; {given}.");
     Err(Problem::new(Kind::UnsupportedMediaType, detail))
+}
+
+/// A part of a body that must be an object: for lists, serde would take the fields in their order.
+pub(crate) struct Object<T>(pub(crate) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Members(PhantomData)).map(Self)
+    }
+}
+
+struct Members<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(members))
+    }
 }
 
 async fn collect(request: Request, limit: usize) -> Result<Bytes, Problem> {

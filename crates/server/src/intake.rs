@@ -8,7 +8,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::body::Input;
+use crate::body::{Input, Object};
 use crate::import::{self, Pem};
 use crate::{AppState, Kind, Problem, field};
 
@@ -32,7 +32,8 @@ pub(crate) struct DomainRequest {
     /// The idempotency key; with it, the same request again gives the same domain.
     orchestration_id: Option<String>,
     /// A certificate to begin with.
-    certificate: Option<Pem>,
+    #[schema(value_type = Option<Pem>)]
+    certificate: Option<Object<Pem>>,
 }
 
 impl Input for DomainRequest {}
@@ -52,7 +53,7 @@ impl DomainRequest {
         let group = field::optional("edge_group", self.edge_group, field::NAME)?;
         let given = field::optional("orchestration_id", self.orchestration_id, field::KEY)?;
         let import =
-            self.certificate.as_ref().map(|pem| import::check(&name, pem, now)).transpose()?;
+            self.certificate.as_ref().map(|pem| import::check(&name, &pem.0, now)).transpose()?;
         Ok(NewDomain {
             id,
             tenant: field::optional("tenant", self.tenant, field::KEY)?,

@@ -1,12 +1,14 @@
 //! The OpenAPI document: collected from the routes themselves, so that the two cannot part.
 
+use std::collections::BTreeSet;
+
 use holdfast_model::{State, Who};
 use utoipa::openapi::path::Operation;
-use utoipa::openapi::schema::{Object, ObjectBuilder, Schema, Type};
+use utoipa::openapi::schema::{AdditionalProperties, Object, ObjectBuilder, Schema, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{
     ComponentsBuilder, ContentBuilder, Info, InfoBuilder, OpenApi, OpenApiBuilder, PathItem, Ref,
-    RefOr, ResponseBuilder, SecurityRequirement,
+    RefOr, Required, ResponseBuilder, SecurityRequirement,
 };
 use utoipa::{PartialSchema, ToSchema};
 
@@ -48,9 +50,63 @@ fn info() -> Info {
         .build()
 }
 
-/// Every operation under `/v1` can end in a problem; said once here instead of at each.
-pub(crate) fn add_problems(document: &mut OpenApi) {
-    let paths = document.paths.paths.iter_mut().filter(|(path, _)| path.starts_with("/v1/"));
+/// Says once what is true of every route.
+pub(crate) fn complete(document: &mut OpenApi) {
+    add_problems(document);
+    close_requests(document);
+}
+
+/// A body with a field that is not listed is refused, and so is none at all: the schemas say so too.
+fn close_requests(document: &mut OpenApi) {
+    let operations = document.paths.paths.values_mut().flat_map(operations);
+    let mut open = Vec::new();
+    for body in operations.filter_map(|operation| operation.request_body.as_mut()) {
+        let RefOr::T(body) = body else { continue };
+        body.required = Some(Required::True);
+        for content in body.content.values() {
+            let RefOr::T(content) = content else { continue };
+            open.extend(content.schema.iter().flat_map(names));
+        }
+    }
+    let Some(components) = &mut document.components else { return };
+    let mut closed = BTreeSet::new();
+    while let Some(name) = open.pop() {
+        if let Some(schema) = components.schemas.get_mut(&name)
+            && closed.insert(name)
+        {
+            open.extend(names(schema));
+            close(schema);
+        }
+    }
+}
+
+/// The schemas that this one refers to.
+fn names(schema: &RefOr<Schema>) -> Vec<String> {
+    let value = serde_json::to_value(schema).unwrap_or_default();
+    let (mut names, mut rest) = (Vec::new(), vec![&value]);
+    while let Some(value) = rest.pop() {
+        if let Some(reference) = value.get("$ref").and_then(serde_json::Value::as_str) {
+            names.extend(reference.rsplit('/').next().map(ToOwned::to_owned));
+        }
+        rest.extend(value.as_object().into_iter().flat_map(serde_json::Map::values));
+        rest.extend(value.as_array().into_iter().flatten());
+    }
+    names
+}
+
+fn close(schema: &mut RefOr<Schema>) {
+    if let RefOr::T(Schema::Object(object)) = schema
+        && !object.properties.is_empty()
+        && object.additional_properties.is_none()
+    {
+        object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
+    }
+}
+
+/// Every operation under `/v1` can end in a problem, and so can our answers to challenges; said once here instead of at each.
+fn add_problems(document: &mut OpenApi) {
+    let can_fail = |path: &str| path.starts_with("/v1/") || path.starts_with("/.well-known/");
+    let paths = document.paths.paths.iter_mut().filter(|(path, _)| can_fail(path));
     for operation in paths.flat_map(|(_, item)| operations(item)) {
         let problem = RefOr::Ref(Ref::from_response_name("Problem"));
         operation.responses.responses.insert("default".to_owned(), problem);

@@ -1,5 +1,5 @@
-//! `holdfast key rotate`: a new data key while the servers run, or with `--config` and `--new-master-key-file`
-//! another master key around the data keys.
+//! `holdfast key rotate`: a new data key while the servers run, with `--account` a new key of the account at the CA, or with
+//! `--config` and `--new-master-key-file` another master key around the data keys.
 
 use std::path::{Path, PathBuf};
 
@@ -39,6 +39,9 @@ struct Rotate {
     /// The new master key: made there when the file does not exist yet
     #[arg(long, value_name = "FILE", requires = "config")]
     new_master_key_file: Option<PathBuf>,
+    /// Change the key of the account at the CA instead
+    #[arg(long, conflicts_with = "config")]
+    account: bool,
 }
 
 /// Does it.
@@ -50,6 +53,7 @@ pub(crate) async fn run(args: KeyArgs, environment: &Environment) -> Result<(), 
             let config = Config::load(config, environment)?;
             rewrap(&config, file, output).await
         }
+        _ if rotate.account => change_account_key(&Api::find(&args.client)?, output).await,
         _ => reseal(&Api::find(&args.client)?, output).await,
     }
 }
@@ -66,6 +70,20 @@ async fn reseal(api: &Api, output: Output) -> Result<(), Failure> {
         if complete { "nothing is left under an older one" } else { "the rest follows by itself" };
     output.line(format!(
         "{} {resealed} values are sealed under a new key; {what}.",
+        output.style().good("✓")
+    ));
+    Ok(())
+}
+
+async fn change_account_key(api: &Api, output: Output) -> Result<(), Failure> {
+    let answer = api.post("/v1/keys:rotate-account", None).await?;
+    if output.is_json() {
+        output.json(&answer);
+        return Ok(());
+    }
+    let directory = answer.get("directory").and_then(Value::as_str).unwrap_or_default();
+    output.line(format!(
+        "{} The account at {directory} has a new key; nothing else changes.",
         output.style().good("✓")
     ));
     Ok(())

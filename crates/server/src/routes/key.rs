@@ -1,9 +1,11 @@
-//! A new data key, and everything sealed anew under it while the servers run.
+//! Keys that are replaced while the servers run: the data key, with everything sealed anew under it, and the key of the account
+//! at the CA.
 
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
+use holdfast_cluster::ACME_WRITER;
 use holdfast_store::{Actor, SharedStore};
 use http::StatusCode;
 use serde::Serialize;
@@ -57,6 +59,52 @@ pub(super) async fn rotate(
         Ok(done) => Ok((StatusCode::OK, Json(done.map_err(Panicked::from)??))),
         Err(_) => Ok((StatusCode::ACCEPTED, Json(*watched.borrow()))),
     }
+}
+
+/// The account whose key was changed.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct AccountKey {
+    /// The ACME directory it is at.
+    directory: String,
+}
+
+/// How long to wait for another replica that has to do with the account.
+const TURN: Duration = Duration::from_secs(5);
+
+/// Changes the key of the account at the CA. The next key is sealed before the CA hears of it: a change that breaks off
+/// anywhere is completed by the next start, or by asking again.
+#[utoipa::path(
+    post, path = "/v1/keys:rotate-account", operation_id = "rotateAccountKey", tag = "keys",
+    responses(
+        (status = 200, description = "The CA knows the account by a new key", body = AccountKey),
+    ),
+)]
+pub(super) async fn rotate_account(
+    Admin(caller): Admin,
+    State(state): State<AppState>,
+) -> Result<Json<AccountKey>, Problem> {
+    let Some(ca) = state.ca.clone() else {
+        return Err(Problem::new(Kind::NoCa, "Ask a replica that has an [acme] section."));
+    };
+    let Ok(alone) = state.rotation.clone().try_lock_owned() else {
+        let detail = "A rotation is under way on this replica; ask again when it has ended.";
+        return Err(Problem::new(Kind::RotationRunning, detail));
+    };
+    let (cluster, directory) = (state.cluster.clone(), ca.directory().to_owned());
+    // On its own, so that it ends also when who asked goes away.
+    let work = tokio::spawn(async move {
+        let changed = cluster.around(ACME_WRITER, TURN, ca.change_key()).await;
+        drop(alone);
+        changed
+    });
+    let Ok(changed) = tokio::time::timeout(PATIENCE, work).await else {
+        let detail = "The CA is slow; the change goes on by itself, and asking again completes it.";
+        return Err(Problem::new(Kind::TimedOut, detail));
+    };
+    changed.map_err(Panicked::from)??;
+    let detail = "the CA knows the account by a new key";
+    state.store.notice(&state.actor(&caller), "account-key-changed", &directory, detail).await?;
+    Ok(Json(AccountKey { directory }))
 }
 
 async fn reseal_all(

@@ -72,6 +72,7 @@ fn fields() -> Vec<Case> {
         post(&with("target", json!("x.a.example.com")), "invalid-target"),
         post(&with("certificate", json!({"chain": "x", "key": "y"})), "invalid-certificate"),
         post(&with("certificate", json!({"chain": "x"})), "invalid-body"),
+        post(&with("certificate", json!(["x", "y"])), "invalid-body"),
         post(&with("certificate", json!({"chain": "x", "key": "y", "more": 1})), "unknown-field"),
         post(&with("tenat", json!("t")), "unknown-field"),
         post(&with("state", json!("Active")), "unknown-field"),

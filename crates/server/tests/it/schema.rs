@@ -1,9 +1,26 @@
 //! As much of JSON Schema as the document uses, to hold answers against it.
 
-use http::header;
+use std::sync::LazyLock;
+
+use http::{Method, header};
 use serde_json::{Map, Value, json};
 
 use crate::kit::Answer;
+
+/// Holds an answer against the document of this release, where the path is documented and the answer is JSON.
+#[track_caller]
+pub(crate) fn hold_against(method: &Method, path: &str, answer: &Answer) {
+    static SCHEMAS: LazyLock<Schemas> =
+        LazyLock::new(|| Schemas::of(serde_json::to_value(holdfast_server::document()).unwrap()));
+    let is_json = |kind: &str| kind == "application/json" || kind == "application/problem+json";
+    let kind = answer.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let method = method.as_str().to_lowercase();
+    if let Some(template) = SCHEMAS.template(&method, path)
+        && kind.is_some_and(is_json)
+    {
+        SCHEMAS.check(&method, &template, answer);
+    }
+}
 
 /// A document and its schemas.
 pub(crate) struct Schemas(Value);
@@ -26,6 +43,46 @@ impl Schemas {
         if let Err(reason) = self.fits(schema, &body, "$") {
             panic!("{method} {path} {status}: {reason}\n{body}");
         }
+    }
+
+    /// The documented path that this one is an instance of; one without parameters comes first.
+    fn template(&self, method: &str, path: &str) -> Option<String> {
+        let fits = |template: &str| {
+            let (template, path) = (template.split('/'), path.split('/'));
+            template.clone().count() == path.clone().count()
+                && template.zip(path).all(|(part, given)| part == given || part.starts_with('{'))
+        };
+        let paths = self.0["paths"].as_object()?.iter();
+        let mut fitting: Vec<&String> = paths
+            .filter(|(template, item)| item.get(method).is_some() && fits(template))
+            .map(|(template, _)| template)
+            .collect();
+        fitting.sort_by_key(|template| template.matches('{').count());
+        fitting.first().map(|template| (*template).clone())
+    }
+
+    /// The schema of an operation's body.
+    pub(crate) fn request(&self, method: &str, path: &str) -> Option<&Value> {
+        let body = self.0["paths"][path][method].get("requestBody")?;
+        Some(&body["content"]["application/json"]["schema"])
+    }
+
+    /// Would the document have this body be taken?
+    pub(crate) fn takes(&self, method: &str, path: &str, body: &Value) -> Result<(), String> {
+        self.fits(self.request(method, path).expect("it has a body"), body, "$")
+    }
+
+    /// Every operation with a body, as method and path.
+    pub(crate) fn with_bodies(&self) -> Vec<(String, String)> {
+        let paths = self.0["paths"].as_object().unwrap().iter();
+        paths
+            .flat_map(|(path, item)| {
+                let methods = item.as_object().unwrap().iter();
+                let with_body =
+                    methods.filter(|(_, operation)| operation.get("requestBody").is_some());
+                with_body.map(|(method, _)| (method.clone(), path.clone())).collect::<Vec<_>>()
+            })
+            .collect()
     }
 
     fn resolved<'a>(&'a self, schema: &'a Value) -> &'a Value {

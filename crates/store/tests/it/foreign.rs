@@ -10,6 +10,7 @@ raw_on_both! {
     an_unknown_request_is_left_alone,
     a_row_that_cannot_be_read_is_put_aside,
     a_row_that_cannot_be_read_leaves_the_queue,
+    a_secret_that_does_not_open_harms_nobody_else,
     another_start_of_the_same_claim_is_lost,
 }
 
@@ -99,6 +100,31 @@ async fn a_row_that_cannot_be_read_leaves_the_queue(raw: Raw) {
     assert_eq!((mended.domain.state, mended.order), (State::AcmeOrdering, None));
     finish(store, &mended, Outcome::CaWaits).await;
     admit_one(store, &who, account).await;
+}
+
+async fn a_secret_that_does_not_open_harms_nobody_else(raw: Raw) {
+    let (store, who) = (&raw.store, claimant("w"));
+    let broken = active(store, "a.example.com", "1").await;
+    let whole = active(store, "b.example.com", "2").await;
+    // Another row's value: well sealed, and not for this place.
+    raw.execute(
+        "UPDATE sealed SET value = (SELECT value FROM sealed WHERE owner = 'account') WHERE owner = 'certificate'
+         AND id = (SELECT certificate_id FROM domain WHERE name = 'a.example.com')",
+    )
+    .await;
+    assert!(matches!(store.bundle(broken.id).await, Err(Error::Unsealable(_))));
+    assert!(store.bundle(whole.id).await.unwrap().is_some());
+    assert_eq!(store.domains(&DomainFilter::default(), &PAGE).await.unwrap().items.len(), 2);
+    for domain in [&broken, &whole] {
+        store.want(domain.id, holdfast_model::Wanted::Renew, &actor()).await.unwrap();
+    }
+    let work = claim_all(store, &who).await;
+    assert_eq!(work.len(), 2);
+    for claimed in &work {
+        finish(store, claimed, Outcome::RenewalNeeded).await;
+    }
+    let account = account(store).await;
+    assert_eq!(store.admit(&who, account, MANY, 10, HOLD).await.unwrap().work.len(), 2);
 }
 
 /// A restored backup counts epochs again: another process may hold the very claim, by number, that we had.

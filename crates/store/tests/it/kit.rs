@@ -10,8 +10,7 @@ use holdfast_store::{
     NewAccount, NewCertificate, NewChallenge, NewDomain, OpenOptions, OrderLimits, Products,
     Secret, SharedStore, open,
 };
-use holdfast_testkit::{Postgres, Scratch};
-use tokio::time::Instant;
+use holdfast_testkit::{Postgres, Scratch, eventually};
 use uuid::Uuid;
 
 pub(crate) const HOLD: Duration = Duration::from_secs(30);
@@ -263,18 +262,15 @@ pub(crate) async fn remove(store: &SharedStore, id: DomainId) {
 /// Works a removal that was asked for, whoever holds the domain meanwhile.
 pub(crate) async fn tear_down(store: &SharedStore, id: DomainId) {
     let who = claimant("remover");
-    let deadline = Instant::now() + SOON;
-    loop {
+    let claimed = eventually(SOON, "the removal to become due", async || {
         let work = claim_all(store, &who).await;
-        let (mine, others): (Vec<_>, Vec<_>) =
+        let (mut mine, others): (Vec<_>, Vec<_>) =
             work.into_iter().partition(|claimed| claimed.domain.id == id);
         let others: Vec<_> = others.iter().map(|other| (other.domain.id, other.epoch)).collect();
         store.unclaim(&who, &others).await.unwrap();
-        if let Some(claimed) = mine.first() {
-            let torn = store.begin_teardown(claimed).await.unwrap();
-            return store.finish_removal(&torn, &actor()).await.unwrap();
-        }
-        assert!(Instant::now() < deadline, "the removal never became due");
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+        mine.pop().ok_or("not due")
+    })
+    .await;
+    let torn = store.begin_teardown(&claimed).await.unwrap();
+    store.finish_removal(&torn, &actor()).await.unwrap();
 }
