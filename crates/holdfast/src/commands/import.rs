@@ -18,6 +18,7 @@ use clap::ArgGroup;
 use self::{entry::Shared, send::Sending, source::Kind};
 use crate::{
     client::{Api, ClientArgs},
+    config::Config,
     environment::Environment,
     failure::Failure,
     output::Output,
@@ -38,6 +39,9 @@ pub(crate) struct ImportArgs {
     /// The key of an existing ACME account (PEM or JWK), to be used from now on
     #[arg(long, value_name = "KEY")]
     acme_account: Option<PathBuf>,
+    /// Keep the account's key straight in the database of this configuration, before the first replica starts
+    #[arg(long, value_name = "FILE", requires = "acme_account", conflicts_with = "path")]
+    config: Option<PathBuf>,
     /// Where relative file names begin (HAProxy's crt-base); where the list itself is, without it
     #[arg(long, value_name = "DIR", requires = "path")]
     base: Option<PathBuf>,
@@ -55,6 +59,9 @@ pub(crate) struct ImportArgs {
 /// Does it.
 pub(crate) async fn run(args: ImportArgs, environment: &Environment) -> Result<(), Failure> {
     let output = Output::new(args.client.output, environment);
+    if let (Some(config), Some(key)) = (&args.config, &args.acme_account) {
+        return account::keep(&Config::load(config, environment)?, output, key).await;
+    }
     let found = match (args.from, &args.path) {
         (Some(kind), Some(path)) => Some(source::read(kind, path, args.base.as_deref())?),
         _ => None,

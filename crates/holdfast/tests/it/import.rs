@@ -135,21 +135,23 @@ async fn a_directory_and_a_csv_come_in() {
 #[tokio::test]
 async fn an_existing_account_is_used_from_the_first_order_on() {
     let network = Network::start().await;
-    let replica = Replica::start(&network, Database::Sqlite, "").await;
+    let mut replica = Replica::prepare(&network, Database::Sqlite, "").await;
     let files = Scratch::new().unwrap();
-    let key = Pki::new().unwrap().key_pem;
-    let key = files.write("account.pem", key).unwrap();
-    let word = word(&key);
-    replica.run(["import", "--acme-account", &word]).done();
-    replica.run(["import", "--acme-account", &word]).done();
-    let other = files.write("other.pem", Pki::new().unwrap().key_pem).unwrap();
-    let refused = replica.run(["import", "--acme-account", &crate::kit::word(&other)]);
-    refused.refused(1, &["in use already", "Leave --acme-account out"]);
-    let rsa =
-        files.write("rsa.json", r#"{"kty": "RSA", "n": "AQ", "e": "AQAB", "d": "AQ"}"#).unwrap();
-    let refused = replica.run(["import", "--acme-account", &crate::kit::word(&rsa)]);
-    refused.refused(1, &["RSA", "P-256"]);
+    let key = |name: &str, text: &str| word(&files.write(name, text).unwrap());
+    let own = key("account.pem", &Pki::new().unwrap().key_pem);
+    let other = key("other.pem", &Pki::new().unwrap().key_pem);
+    let rsa = key("rsa.json", r#"{"kty": "RSA", "n": "AQ", "e": "AQAB", "d": "AQ"}"#);
+    replica.with_config(["import", "--acme-account", &rsa]).refused(1, &["RSA", "P-256"]);
+    // Before the first replica, which would make one of its own; again is the same.
+    replica.with_config(["import", "--acme-account", &own]).done();
+    replica.with_config(["import", "--acme-account", &own]).done();
+    replica.with_config(["import", "--acme-account", &other]).refused(1, &["in use already"]);
+
+    replica.begin().await;
     replica.run(["domain", "add", "shop.test", "--wait"]).done();
+    replica.run(["import", "--acme-account", &own]).done();
+    replica.run(["import", "--acme-account", &other]).refused(1, &["in use already", "--config"]);
+    replica.run(["import", "--acme-account", &rsa]).refused(1, &["RSA", "P-256"]);
 }
 
 #[test]

@@ -8,18 +8,21 @@
 )]
 
 mod agent;
+mod caddy;
 mod cluster;
 mod config;
 mod crash;
 mod doctor;
 mod domain;
 mod fleet;
+mod import;
 mod key;
 mod kit;
 mod move_ca;
 mod pebble;
 mod replica;
 mod restored;
+mod rollback;
 mod server;
 mod token;
 mod up;

@@ -77,7 +77,7 @@ fn same(present: Account, key: &Secret) -> Result<AccountView, Problem> {
         return Ok(AccountView { directory: present.directory, url: present.url });
     }
     let detail = format!(
-        "An account at {} is in use already, with another key; certificates are renewed with it, whatever account they came from. Leave --acme-account out.",
+        "An account at {} is in use already, with another key; certificates are renewed with it, whatever account they came from. To use this one, import it before the first replica starts (`holdfast import --acme-account KEY --config FILE`).",
         present.directory
     );
     Err(Problem::new(Kind::AccountExists, detail))

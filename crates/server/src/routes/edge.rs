@@ -14,7 +14,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::auth::{Anyone, Caller};
-use crate::body::{Body, Input};
+use crate::body::{Body, Input, Object};
 use crate::edge::AtEdge;
 use crate::page::List;
 use crate::path::Segment;
@@ -93,7 +93,8 @@ pub(super) struct EdgeRegistration {
     /// Its group; an edge's token fixes it.
     group: Option<String>,
     /// What the agent is.
-    agent: Option<AgentRequest>,
+    #[schema(value_type = Option<AgentRequest>)]
+    agent: Option<Object<AgentRequest>>,
 }
 
 /// What an agent says of itself.
@@ -154,7 +155,7 @@ async fn group(state: &AppState, edge: &AtEdge, asked: Option<String>) -> Result
     }
 }
 
-fn facts(agent: AgentRequest) -> Result<EdgeAgent, Problem> {
+fn facts(Object(agent): Object<AgentRequest>) -> Result<EdgeAgent, Problem> {
     Ok(EdgeAgent {
         version: field::optional("agent.version", agent.version, field::NAME)?,
         target: field::optional("agent.target", agent.target, field::NAME)?,

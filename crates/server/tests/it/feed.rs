@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use holdfast_model::{Outcome, Policy, decide};
+use holdfast_model::{CertificateSummary, DomainId, Hostname, Outcome, Policy, Timestamp, decide};
 use holdfast_server::token;
-use holdfast_store::{Actor, Commit, NewToken, Products, Scope};
+use holdfast_store::{
+    Actor, Commit, Import, NewCertificate, NewDomain, NewToken, Products, Scope, Secret,
+};
 use http::{Method, StatusCode, header};
 use serde_json::{Value, json};
 
@@ -285,6 +287,66 @@ async fn a_stream_ends_with_a_count_and_a_revision() {
         (&json!("a.example.com"), &json!("b.example.com"))
     );
     assert_eq!(lines[2], json!({"end": true, "count": 2, "revision": "1.2"}));
+}
+
+/// More names than are read at once, each with a certificate that has nothing real in it.
+async fn deploy_many(kit: &Kit, count: usize) {
+    let actor = Actor { instance: "replica".into(), name: "worker".into() };
+    let new: Vec<_> = (0..count).map(|n| fake(n, &actor)).collect();
+    for added in kit.store.add_many(&new).await.unwrap() {
+        added.unwrap();
+    }
+    let limit = u32::try_from(count).unwrap();
+    let batch = kit.store.claim(&worker(), limit, Duration::from_secs(300)).await.unwrap();
+    let commits = batch.work.iter().map(|claimed| {
+        let commit = Commit {
+            transition: decide(&claimed.domain, &Outcome::Imported, &Policy::default(), batch.now),
+            products: Products { deploy: true, ..Products::default() },
+            answers_request: false,
+            keep_claim: false,
+            actor: actor.clone(),
+        };
+        async move { kit.store.commit(claimed, &commit).await.unwrap() }
+    });
+    assert_eq!(futures_util::future::join_all(commits).await.len(), count);
+}
+
+fn fake(n: usize, actor: &Actor) -> NewDomain {
+    let summary = CertificateSummary {
+        serial: n.to_string(),
+        sha256: format!("{n:064x}"),
+        not_before: Timestamp::from_seconds(1_700_000_000),
+        not_after: Timestamp::from_seconds(4_000_000_000),
+        issuer: "Test CA".to_owned(),
+        directory: "imported".to_owned(),
+    };
+    let (chain_pem, key) = ("chain".to_owned(), Secret::from("key".to_owned()));
+    NewDomain {
+        id: DomainId::new(),
+        name: Hostname::parse(&format!("n{n:05}.example.com")).unwrap(),
+        tenant: None,
+        resource: None,
+        target: Hostname::parse("edge.example.net").unwrap(),
+        target_given: false,
+        edge_group: "default".to_owned(),
+        labels: std::collections::BTreeMap::new(),
+        orchestration_id: format!("o{n}"),
+        import: Some(Import { certificate: NewCertificate { chain_pem, key, summary } }),
+        actor: actor.clone(),
+    }
+}
+
+#[tokio::test]
+async fn a_long_stream_has_everything_once() {
+    let kit = plain().await;
+    register(&kit).await;
+    deploy_many(&kit, 2_345).await;
+    let mut lines = lines(&kit).await;
+    let end = lines.pop().unwrap();
+    assert_eq!(end, json!({"end": true, "count": 2_345, "revision": "1.2345"}));
+    let names = lines.iter().map(|line| line["name"].as_str().unwrap());
+    let expected: Vec<_> = (0..2_345).map(|n| format!("n{n:05}.example.com")).collect();
+    assert!(names.eq(expected.iter().map(String::as_str)));
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The server from outside: requests in, answers out, on the real SQLite store.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+mod account;
 mod adoption;
 mod alert;
 mod bad_input;
@@ -9,6 +10,7 @@ mod bundle;
 mod certificate;
 mod challenge;
 mod claim;
+mod cluster;
 mod document;
 mod domain;
 mod edge;

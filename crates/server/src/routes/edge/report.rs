@@ -9,7 +9,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use crate::body::{Body, Input};
+use crate::body::{Body, Input, Object};
 use crate::edge::AtEdge;
 use crate::{AppState, Kind, Problem, field};
 
@@ -31,14 +31,18 @@ pub(in crate::routes) struct ReportRequest {
     up_to: String,
     /// What was seen for names.
     #[serde(default)]
-    observations: Vec<ObservationRequest>,
+    #[schema(value_type = Vec<ObservationRequest>)]
+    observations: Vec<Object<ObservationRequest>>,
     /// What is wrong with the edge as a whole.
-    error: Option<NoteRequest>,
+    #[schema(value_type = Option<NoteRequest>)]
+    error: Option<Object<NoteRequest>>,
     /// All files there that are none of ours; absent or null where nothing changed.
-    strangers: Option<Vec<StrangerRequest>>,
+    #[schema(value_type = Option<Vec<StrangerRequest>>)]
+    strangers: Option<Vec<Object<StrangerRequest>>>,
     /// How files that it was asked to take over went.
     #[serde(default)]
-    adopted: Vec<AdoptedRequest>,
+    #[schema(value_type = Vec<AdoptedRequest>)]
+    adopted: Vec<Object<AdoptedRequest>>,
     /// `apply` or `observe`.
     mode: Option<String>,
 }
@@ -58,7 +62,8 @@ struct ObservationRequest {
     /// SHA-256 of the leaf that is served; null when the name is not.
     sha256: Option<String>,
     /// Why it is not as desired.
-    error: Option<NoteRequest>,
+    #[schema(value_type = Option<NoteRequest>)]
+    error: Option<Object<NoteRequest>>,
 }
 
 /// Why something did not work.
@@ -100,7 +105,8 @@ struct AdoptedRequest {
     /// The name.
     name: String,
     /// Why it was not taken over.
-    error: Option<NoteRequest>,
+    #[schema(value_type = Option<NoteRequest>)]
+    error: Option<Object<NoteRequest>>,
 }
 
 /// Takes a report: what was applied and seen.
@@ -187,7 +193,7 @@ impl Parsed {
     }
 }
 
-fn observation(seen: ObservationRequest) -> Result<Observation, Problem> {
+fn observation(Object(seen): Object<ObservationRequest>) -> Result<Observation, Problem> {
     let domain: DomainId = seen.domain_id.parse().map_err(|_| {
         let given = field::shown(&seen.domain_id);
         field::invalid("observations.domain_id", format!("`{given}` is no id of a domain."))
@@ -207,16 +213,16 @@ fn fingerprint(name: &str, given: Option<String>) -> Result<Option<String>, Prob
     }
 }
 
-fn note(given: NoteRequest) -> Result<Note, Problem> {
+fn note(Object(given): Object<NoteRequest>) -> Result<Note, Problem> {
     let code = field::text("error.code", given.code, field::NAME)?;
     let calm = |c: char| if c.is_control() { ' ' } else { c };
     Ok(Note { code: code.into(), detail: given.detail.chars().take(DETAIL).map(calm).collect() })
 }
 
 /// The same file twice: the later word counts.
-fn strangers(given: Vec<StrangerRequest>) -> Result<Vec<Stranger>, Problem> {
+fn strangers(given: Vec<Object<StrangerRequest>>) -> Result<Vec<Stranger>, Problem> {
     let mut kept = BTreeMap::new();
-    for one in given {
+    for Object(one) in given {
         let file = field::text("strangers.file", one.file, FILE)?;
         // What a certificate says need not be a name; what could be none is of no use to anybody.
         let names = one.names.into_iter().filter(|name| is_printable(name));
@@ -232,7 +238,7 @@ fn is_printable(name: &str) -> bool {
     name.len() <= field::KEY && name.chars().all(|c| c.is_ascii_graphic())
 }
 
-fn adopted(given: AdoptedRequest) -> Result<(Adoption, Option<Note>), Problem> {
+fn adopted(Object(given): Object<AdoptedRequest>) -> Result<(Adoption, Option<Note>), Problem> {
     let file = field::text("adopted.file", given.file, FILE)?;
     let name = Hostname::parse_host(&given.name)?;
     Ok((Adoption { file, name }, given.error.map(note).transpose()?))
