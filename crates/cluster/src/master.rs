@@ -36,16 +36,10 @@ async fn watch(member: &Member, lead: &Leadership) {
     loop {
         let now = standing.borrow_and_update().clone();
         roll.borrow_and_update();
-        let seen = match &now {
+        let mut seen = match &now {
             Standing::Leading(term) if lead.is_leader() => {
-                let settings = &member.settings;
-                let term = u64::try_from(term.number()).unwrap_or(0);
                 sight = None;
-                Some(Master {
-                    instance_id: settings.instance.clone(),
-                    url: settings.url.clone(),
-                    term,
-                })
+                Some(ourselves(member, term.number()))
             }
             Standing::Following(row) if row.owner.is_some() => {
                 if sight.as_ref().is_none_or(|sight| sight.row != *row) {
@@ -58,16 +52,29 @@ async fn watch(member: &Member, lead: &Leadership) {
             }
             _ => None,
         };
+        if seen.is_none() {
+            // Who takes a lease tells nobody, and the elector looks again only when it must.
+            seen = self::seen(member).await.unwrap_or_default();
+        }
         member.master.send_if_modified(|master| {
             let news = *master != seen;
             *master = seen;
             news
         });
+        let pause = if member.master.borrow().is_some() { FRESH } else { FRESH / 4 };
         tokio::select! {
             _ = standing.changed() => {}
             _ = roll.changed() => {}
-            () = sleep(FRESH) => {}
+            () = sleep(pause) => {}
         }
+    }
+}
+
+fn ourselves(member: &Member, term: i64) -> Master {
+    Master {
+        instance_id: member.settings.instance.clone(),
+        url: member.settings.url.clone(),
+        term: u64::try_from(term).unwrap_or(0),
     }
 }
 

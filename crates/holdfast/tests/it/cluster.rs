@@ -11,7 +11,7 @@ use serde_json::json;
 use self::group::Group;
 use crate::kit::SOON;
 
-const LEASES: [&str; 3] = ["holdfast", "maintenance", "renewal-sweep"];
+const LEASES: [&str; 4] = ["holdfast", "maintenance", "renewal-sweep", "alerts"];
 
 #[tokio::test]
 async fn the_holder_of_any_lease_may_be_killed() {
@@ -58,7 +58,7 @@ async fn sigterm_hands_every_lease_to_the_oldest_other_at_once() {
     let mut group = Group::start(3, 600, "").await;
     let (holder, term) = group.holder(1, "holdfast", 0).await;
     assert_eq!(holder, 0, "the oldest one leads");
-    for lease in ["maintenance", "renewal-sweep"] {
+    for lease in ["maintenance", "renewal-sweep", "alerts"] {
         assert_eq!(group.holder(1, lease, 0).await.0, 0);
     }
     group.end(0).await;

@@ -24,6 +24,9 @@ fn filled(path: &str) -> String {
     path.replace("{domain}", "shop.example.com")
         .replace("{resource}", "r")
         .replace("{id}", "00000000-0000-0000-0000-000000000000")
+        .replace("{edge}", "edge-1")
+        .replace("{sha256}", "00")
+        .replace("{name}", "holdfast")
         .replace("{token}", "none")
         .replace("{nonce}", "0123456789abcdef")
 }

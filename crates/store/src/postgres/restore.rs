@@ -40,6 +40,15 @@ const FORGET_SEEN: &str = "DELETE FROM observation";
 const DEPLOYING: &str = "
     UPDATE domain SET nudged = true, due_at = clock_timestamp() WHERE state = 'CertificateDeploying' AND removed_at IS NULL";
 
+/// Terms that were used since the backup was made must not be used again: they rise above all of them, and whoever holds a lease
+/// wins it anew. First of all locks, as in every guarded transaction.
+const RAISE_TERMS: &str = "
+    UPDATE lease SET term = term + 1000000, previous = holder, holder = NULL, incarnation = NULL, beat = 0, ttl_us = 0,
+        since = clock_timestamp(), expires_at = clock_timestamp(), renewed_at = clock_timestamp(), step_down = false,
+        successor = NULL, beacon = NULL, reason = 'forced'";
+const RAISE_REGISTERED: &str = "
+    UPDATE lease_fence SET term = greatest(term, wanted) + 1000000, wanted = greatest(term, wanted) + 1000000";
+
 impl PostgresStore {
     /// A dump that was loaded into another server brings events of transactions that this one has yet to count to: they would stay
     /// unseen, and newer ones would sort before them. A new epoch of the log puts everything that comes behind.
@@ -72,6 +81,8 @@ impl PostgresStore {
     async fn try_restore(&self) -> Result<Restored> {
         let mut transaction = self.pool.begin("reckon with a restore").await?.unhurried();
         transaction.execute(sql(UNHURRIED)).await?;
+        transaction.execute(sql(RAISE_TERMS)).await?;
+        transaction.execute(sql(RAISE_REGISTERED)).await?;
         lock_log(&mut transaction).await?;
         next_log_epoch(&mut transaction).await?;
         transaction.execute(sql(VOID_CLAIMS)).await?;

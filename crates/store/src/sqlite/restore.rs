@@ -27,6 +27,11 @@ const FORGET_SEEN: &str = "DELETE FROM observation";
 const DEPLOYING: &str = "
     UPDATE domain SET nudged = 1, due_at = $1 WHERE state = 'CertificateDeploying' AND removed_at IS NULL";
 
+/// Terms that were used since the backup was made must not be used again.
+const RAISE_TERMS: &str = "
+    UPDATE lease SET term = term + 1000000, holder = NULL, incarnation = NULL, beat = 0, ttl_us = 0, since_us = $1,
+        expires_us = $1, step_down = 0, successor = NULL";
+
 impl SqliteStore {
     pub(super) async fn restore(&self) -> Result<Restored> {
         let at = time(now());
@@ -34,6 +39,7 @@ impl SqliteStore {
         for statement in [NEXT_LOG, FORGET_COUNTS, COUNT, FORGET_SEEN] {
             transaction.execute(sql(statement)).await?;
         }
+        transaction.execute(sql(RAISE_TERMS).bind(at)).await?;
         transaction.execute(sql(VOID_CLAIMS).bind(at)).await?;
         let orders = transaction.execute(sql(ORDERS_ANEW).bind(at)).await?.rows_affected();
         let epoch = transaction.one(sql(EPOCH)).await?.number("epoch")?;

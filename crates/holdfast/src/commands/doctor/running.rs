@@ -33,7 +33,11 @@ fn parts(health: &Value) -> Vec<Finding> {
     let part = |(name, result): (&String, &Value)| {
         let text =
             |name: &str| result.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let what = if name == "database" { "database" } else { "leader" };
+        let what = match name.as_str() {
+            "database" => "database",
+            "leader_election" => "leases",
+            _ => "work",
+        };
         match text("status").as_str() {
             "Unhealthy" => Finding::wrong(
                 what,

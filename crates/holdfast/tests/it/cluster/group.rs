@@ -8,6 +8,7 @@ use holdfast_testkit::{Postgres, Process, Scratch, eventually, free_port};
 use http::{Method, Request, StatusCode};
 use serde_json::Value;
 
+use super::LEASES;
 use crate::kit::{Ended, SOON, is_ready, program, word};
 
 pub(crate) const TOKEN: &str = "correct-horse-battery-staple";
@@ -71,6 +72,12 @@ impl Group {
         let mut group = Self { members: (0..count).map(one).collect(), url, scratch, client };
         for at in 0..count {
             group.begin(at).await;
+            if at == 0 {
+                // The oldest one has everything before another comes.
+                for lease in LEASES {
+                    group.holder(0, lease, 0).await;
+                }
+            }
         }
         group
     }
