@@ -9,6 +9,7 @@ import sys
 import chart
 import container
 import dashboard
+import example
 import links
 import proxy
 import rules
@@ -28,6 +29,7 @@ def main():
         "systemd units": lambda found: units.check(found, options.holdfast),
         "HAProxy example": proxy.check,
         "container image": container.check,
+        "printed configuration": lambda found: example.check(found, options.holdfast),
         "links between pages": links.check,
     }
     failed = False
