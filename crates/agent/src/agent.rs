@@ -57,6 +57,8 @@ pub struct AgentConfig {
     pub revision_file: Option<PathBuf>,
     /// The file by which an operator confirms that names go although most of what is served is not listed any more.
     pub confirm_file: Option<PathBuf>,
+    /// Where names are kept that a restored control plane does not know and that are served on.
+    pub kept_file: Option<PathBuf>,
     /// Told how it goes.
     pub status: Arc<Status>,
 }
@@ -72,6 +74,7 @@ impl Default for AgentConfig {
             listing_limit: Duration::from_secs(120),
             revision_file: None,
             confirm_file: None,
+            kept_file: None,
             status: Arc::default(),
         }
     }

@@ -3,6 +3,7 @@
 mod compare;
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -38,6 +39,8 @@ pub(super) struct Follower<'a> {
     at: Revision,
     /// Was there more than the last answer could hold?
     more: bool,
+    /// Is the next answer wanted at once, to know whether what was wrong is over?
+    hasty: bool,
     /// While everything is listed anew, for a target that keeps nothing: the epoch before.
     listing: Option<i64>,
     /// Is what the target holds to be compared with what is to be served?
@@ -46,6 +49,8 @@ pub(super) struct Follower<'a> {
     lost: bool,
     /// What the comparison found to be done.
     backlog: VecDeque<Change>,
+    /// Was a name found to be shadowed that the last comparison did not know of?
+    shadowed: AtomicBool,
     unlisted: Unlisted,
     progress: Progress,
 }
@@ -66,10 +71,12 @@ impl<'a> Follower<'a> {
             retries: Mutex::default(),
             at,
             more: false,
+            hasty: false,
             listing: None,
             comparing: true,
             lost: false,
             backlog: VecDeque::new(),
+            shadowed: AtomicBool::new(false),
             unlisted: Unlisted::default(),
             progress: Progress::load(config.revision_file.as_deref()),
         }
@@ -84,11 +91,13 @@ impl<'a> Follower<'a> {
             }
             match self.round(stop).await {
                 Ok(()) => {
+                    self.hasty = false;
                     trouble.is_over();
                     self.outbox.complain(Topic::Follow, None);
                 }
                 Err(reason @ (Error::Unregistered | Error::Stopped)) => return reason,
                 Err(error) => {
+                    self.hasty = true;
                     self.outbox.complain(Topic::Follow, Some(error.note()));
                     tokio::select! {
                         () = trouble.rest_after(&error) => {}
@@ -131,6 +140,7 @@ impl<'a> Follower<'a> {
         self.work(tasks).await?;
         (self.at, self.more) = (news.changes.up_to, news.changes.more);
         self.end_listing().await?;
+        self.comparing |= self.shadowed.swap(false, Relaxed);
         self.settle_up().await
     }
 
@@ -152,7 +162,7 @@ impl<'a> Follower<'a> {
             tokio::time::sleep(wait).await;
             return Ok(nothing(self.at, true));
         }
-        let wait = if self.more { Duration::ZERO } else { wait };
+        let wait = if self.more || self.hasty { Duration::ZERO } else { wait };
         let ask = within(
             wait + self.config.answer_limit,
             self.feed.changes(self.at, self.config.batch, wait),
@@ -272,6 +282,8 @@ impl<'a> Follower<'a> {
         task.failures = task.failures.saturating_add(1);
         let name = &task.change.name;
         if task.failures == REPORTED_FROM {
+            // The stranger is told of anew, now as one that shadows a name.
+            self.shadowed.fetch_or(error.code == "edge-shadowed", Relaxed);
             tracing::warn!(%name, %error, "the edge does not serve this name as it should");
         }
         if task.failures >= REPORTED_FROM {

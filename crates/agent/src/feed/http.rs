@@ -17,7 +17,7 @@ use bytes::Bytes;
 use holdfast_model::{CertificateSummary, Timestamp};
 use holdfast_store::{Bundle, Change, Revision, Secret};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
-use http::{Method, Request, Response, StatusCode, Uri};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use serde_json::json;
 
 use self::lines::Lines;
@@ -41,8 +41,8 @@ pub struct HttpFeedConfig {
     pub target: String,
     /// `apply` or `observe`.
     pub mode: String,
-    /// Where the token is; read again when it is refused.
-    pub token_file: PathBuf,
+    /// Where the token is; read again when it is refused. None: the certificate shown says who it is.
+    pub token_file: Option<PathBuf>,
     /// PEM of the only roots that are trusted; none: the system's.
     pub root_pem: Option<Vec<u8>>,
     /// PEM of a certificate chain and its key, shown to the control plane.
@@ -70,34 +70,33 @@ impl HttpFeed {
         Ok(Self { config, transport, token: Mutex::new(None) })
     }
 
-    fn token(&self) -> Result<Secret> {
+    fn token(&self) -> Result<Option<Secret>> {
         let mut token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(token) = &*token {
+        if token.is_some() {
             return Ok(token.clone());
         }
-        let path = &self.config.token_file;
+        let Some(path) = &self.config.token_file else { return Ok(None) };
         let text = std::fs::read_to_string(path)
             .map_err(|source| Error::File { path: path.display().to_string(), source })?;
         let read = Secret::from(format!("Bearer {}", text.trim()));
-        Ok(token.insert(read).clone())
+        Ok(Some(token.insert(read).clone()))
     }
 
     fn request(&self, method: &Method, path: &str, body: Bytes) -> Result<Request<Bytes>> {
-        let token = self.token()?;
-        let mut authorization = http::HeaderValue::from_bytes(token.expose()).map_err(|_| {
-            let file = self.config.token_file.display();
-            Error::Unconfigurable(format!("{file} holds no token that can be sent"))
-        })?;
-        authorization.set_sensitive(true);
-        Request::builder()
+        let mut request = Request::builder()
             .method(method)
             .uri(format!("/v1/edges/{}{path}", self.config.edge))
-            .header(AUTHORIZATION, authorization)
-            .header(CONTENT_TYPE, "application/json")
-            .body(body)
-            .map_err(|error| {
-                Error::Unconfigurable(format!("the edge's name cannot be sent: {error}"))
-            })
+            .header(CONTENT_TYPE, "application/json");
+        if let Some(token) = self.token()? {
+            let mut authorization = HeaderValue::from_bytes(token.expose()).map_err(|_| {
+                Error::Unconfigurable("the token's file holds no token that can be sent".to_owned())
+            })?;
+            authorization.set_sensitive(true);
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        request.body(body).map_err(|error| {
+            Error::Unconfigurable(format!("the edge's name cannot be sent: {error}"))
+        })
     }
 
     async fn ask(
@@ -188,7 +187,7 @@ impl Feed for HttpFeed {
 
     async fn desired(&self) -> Result<Listing> {
         let mut request = self.request(&Method::GET, "/desired", Bytes::new())?;
-        let ndjson = http::HeaderValue::from_static("application/x-ndjson");
+        let ndjson = HeaderValue::from_static("application/x-ndjson");
         request.headers_mut().insert(ACCEPT, ndjson);
         let answer = self.transport.send_streaming(request, ANSWER_LIMIT).await?;
         let (head, body) = answer.into_parts();

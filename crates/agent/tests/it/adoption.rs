@@ -48,8 +48,6 @@ async fn a_stranger_is_left_alone_told_of_and_taken_over_when_a_person_says_so()
         "{note}"
     );
     assert_eq!(edge.visit("old.test").await, bundles[0].summary.sha256);
-    running.stop().await;
-    let running = edge.run();
     let told = |memory: &Memory| memory.strangers().into_iter().find(|one| one.shadows);
     let stranger = edge.memory.until("the stranger to be told of", told).await;
     assert_eq!(stranger.file, file(&edge, "old.test"));

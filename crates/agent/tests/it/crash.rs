@@ -30,7 +30,7 @@ async fn victim() {
         group: None,
         target: "haproxy".to_owned(),
         mode: "apply".to_owned(),
-        token_file: token.into(),
+        token_file: Some(token.into()),
         root_pem: None,
         client_pem: None,
         proxy: None,
@@ -49,7 +49,7 @@ async fn victim() {
 fn agent(edge: &Proxied, plane: &Plane) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["crash::victim", "--exact", "--nocapture"]);
-    let (token, https) = (plane.feed().token_file, edge.haproxy.https());
+    let (token, https) = (plane.feed().token_file.unwrap(), edge.haproxy.https());
     let told =
         format!("{} {} {} {https}", plane.url(), token.display(), edge.haproxy.path().display());
     command.env(VICTIM, told);

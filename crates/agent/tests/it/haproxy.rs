@@ -202,6 +202,28 @@ async fn a_dead_socket_is_complained_of_and_what_came_meanwhile_is_applied() {
 }
 
 #[tokio::test]
+async fn killed_again_and_again_while_it_is_filled_it_ends_complete() {
+    let mut edge = Proxied::new().await;
+    let _running = edge.run();
+    let mut wanted = std::collections::BTreeMap::new();
+    for round in 0..4 {
+        for n in 0..15 {
+            // Some are renewed in the next round.
+            let host = format!("n{}.test", round * 10 + n);
+            wanted.insert(host.clone(), edge.deploy(&host));
+        }
+        edge.haproxy.restart().await.unwrap();
+    }
+    for (host, sha256) in &wanted {
+        edge.memory.until_seen(host, Some(sha256)).await;
+    }
+    edge.haproxy.restart().await.unwrap();
+    for (host, sha256) in &wanted {
+        assert_eq!(edge.visit(host).await, *sha256, "{host}");
+    }
+}
+
+#[tokio::test]
 async fn a_list_that_haproxy_has_not_loaded_is_named() {
     let edge = Proxied::new().await;
     let mut settings = edge.settings();

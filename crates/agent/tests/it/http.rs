@@ -109,10 +109,10 @@ async fn a_replica_that_is_away_is_passed_over() {
 async fn a_new_token_is_read_when_the_old_one_is_refused() {
     let plane = Plane::start(Arc::default()).await;
     let scratch = holdfast_testkit::Scratch::new().unwrap();
-    let token_file = scratch.write("token", "an old one").unwrap();
+    let token_file = Some(scratch.write("token", "an old one").unwrap());
     let feed = HttpFeed::new(HttpFeedConfig { token_file, ..plane.feed() }).unwrap();
     assert!(feed.register().await.unwrap_err().is_transient());
-    scratch.write("token", std::fs::read(plane.feed().token_file).unwrap()).unwrap();
+    scratch.write("token", std::fs::read(plane.feed().token_file.unwrap()).unwrap()).unwrap();
     feed.register().await.unwrap();
 }
 

@@ -40,6 +40,7 @@ pub(crate) async fn run(args: AgentArgs, environment: &Environment) -> Result<()
     let settings = Loop {
         revision_file: Some(config.agent.data.join("revision")),
         confirm_file: Some(config.agent.data.join("remove-unlisted")),
+        kept_file: Some(config.agent.data.join("kept")),
         ..Loop::default()
     };
     let status = settings.status.clone();
@@ -77,13 +78,7 @@ fn feed(config: &AgentConfig) -> Result<HttpFeedConfig, Failure> {
         _ => None,
     };
     let root = agent.root_certificate.as_deref();
-    let token = read("agent.token_file", &agent.token_file)?;
-    if !token.iter().any(u8::is_ascii_graphic) {
-        let file = agent.token_file.display();
-        return Err(Failure::usage(format!(
-            "agent.token_file: {file} holds no token; write what `holdfast token create --scope edge` prints."
-        )));
-    }
+    agent.token_file.as_deref().map_or(Ok(()), check_token)?;
     Ok(HttpFeedConfig {
         servers,
         edge: agent.name.clone(),
@@ -96,6 +91,16 @@ fn feed(config: &AgentConfig) -> Result<HttpFeedConfig, Failure> {
         proxy: agent.proxy.as_ref().map(parse).transpose()?,
         allow_plaintext: agent.allow_plaintext,
     })
+}
+
+fn check_token(path: &Path) -> Result<(), Failure> {
+    if read("agent.token_file", path)?.iter().any(u8::is_ascii_graphic) {
+        return Ok(());
+    }
+    let file = path.display();
+    Err(Failure::usage(format!(
+        "agent.token_file: {file} holds no token; write what `holdfast token create --scope edge` prints."
+    )))
 }
 
 fn read(key: &str, path: &Path) -> Result<Vec<u8>, Failure> {

@@ -84,8 +84,8 @@ pub(crate) struct AgentSection {
     pub(crate) name: String,
     /// The control plane's replicas.
     pub(crate) server: Servers,
-    /// Where the token is.
-    pub(crate) token_file: PathBuf,
+    /// Where the token is; not needed where the certificate shown says who it is.
+    pub(crate) token_file: Option<PathBuf>,
     /// The only root that is trusted; the system's where absent.
     pub(crate) root_certificate: Option<PathBuf>,
     /// A certificate chain shown to the control plane.
@@ -166,12 +166,13 @@ impl AgentConfig {
     /// Relative paths are relative to the file that names them.
     fn anchor(&mut self, directory: &Path) {
         let agent = &mut self.agent;
-        for path in [&mut agent.token_file, &mut agent.data] {
-            *path = directory.join(&*path);
-        }
-        for path in
-            [&mut agent.root_certificate, &mut agent.client_certificate, &mut agent.client_key]
-        {
+        agent.data = directory.join(&agent.data);
+        for path in [
+            &mut agent.token_file,
+            &mut agent.root_certificate,
+            &mut agent.client_certificate,
+            &mut agent.client_key,
+        ] {
             anchored(path, directory);
         }
         if let Some(haproxy) = &mut self.haproxy {
@@ -212,6 +213,12 @@ impl AgentSection {
             "name host and port alone, such as \"http://proxy.example.net:3128\"; what passes through is encrypted by itself",
         );
         findings.require(
+            self.token_file.is_some() || self.client_certificate.is_some(),
+            "agent.token_file",
+            "is missing, and so is agent.client_certificate: nothing says who the agent is",
+            "name the file with the edge's token, as `holdfast token create --scope edge` prints it",
+        );
+        findings.require(
             self.client_certificate.is_some() == self.client_key.is_some(),
             "agent.client_certificate",
             "and agent.client_key go together, and one is missing",
@@ -241,7 +248,7 @@ mod tests {
     #[test]
     fn the_documented_file_passes_as_it_stands() {
         let config = load(DOCUMENTED).unwrap();
-        assert_eq!(config.agent.token_file, PathBuf::from("/etc/holdfast/edge.token"));
+        assert_eq!(config.agent.token_file, Some(PathBuf::from("/etc/holdfast/edge.token")));
         assert_eq!(config.agent.mode, AgentMode::Apply);
         assert_eq!(config.haproxy.unwrap().bufsize, 16_384);
     }

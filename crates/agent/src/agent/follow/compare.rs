@@ -60,7 +60,8 @@ impl Follower<'_> {
             return Err(Error::WentBack { seen: self.at, said: listing.revision });
         }
         let restored = self.at != Revision::default() && listing.revision.epoch != self.at.epoch;
-        self.compared(inventory, &mut listing, restored);
+        let gone = self.compared(inventory, &mut listing);
+        self.unlisted = gone.without_kept(self.config.kept_file.as_deref(), restored).await?;
         self.backlog = listing.items.into();
         if anew {
             self.at = listing.revision;
@@ -70,7 +71,7 @@ impl Follower<'_> {
     }
 
     /// Leaves in the listing what is to be done, and finds what is held without being listed.
-    fn compared(&mut self, inventory: Inventory, listing: &mut Listing, restored: bool) {
+    fn compared(&self, inventory: Inventory, listing: &mut Listing) -> Unlisted {
         let Inventory { mut held, mut strangers } = inventory;
         let (total, listed) = (held.len(), listing.items.len());
         let names: HashSet<&str> = listing.items.iter().map(|item| item.name.as_str()).collect();
@@ -85,17 +86,16 @@ impl Follower<'_> {
             // What came later than what was reported is told as a change too.
             anew || (item.revision <= at && !right)
         });
-        // A restored control plane may have forgotten names that are rightly served.
-        let gone = if restored { Vec::new() } else { held.into_keys().collect() };
-        let (repairs, gone_count) = (listing.items.len(), gone.len());
+        let gone: Vec<_> = held.into_keys().collect();
+        let (repairs, unlisted) = (listing.items.len(), gone.len());
         tracing::info!(
             held = total,
             listed,
             repairs,
-            gone = gone_count,
+            unlisted,
             "the edge was compared with what is to be served"
         );
-        self.unlisted = Unlisted::new(gone, total, listed);
+        Unlisted::new(gone, total, listed)
     }
 
     /// Does a part of what the comparison found.

@@ -90,7 +90,7 @@ impl Plane {
             group: None,
             target: "haproxy".to_owned(),
             mode: "apply".to_owned(),
-            token_file: self.scratch.path().join("token"),
+            token_file: Some(self.scratch.path().join("token")),
             root_pem: None,
             client_pem: None,
             proxy: None,

@@ -64,6 +64,7 @@ impl Proxied {
     pub(crate) fn config(&self) -> AgentConfig {
         AgentConfig {
             revision_file: Some(self.haproxy.path().join("revision")),
+            kept_file: Some(self.haproxy.path().join("kept")),
             confirm_file: Some(self.haproxy.path().join("remove-unlisted")),
             ..AgentConfig::default()
         }
