@@ -5,7 +5,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -35,6 +35,8 @@ struct Way {
     account: Option<AccountId>,
     failures: u32,
     closed_until: Option<Instant>,
+    /// Is the CA being asked for the account?
+    opening: bool,
     /// How many orders the CA has made for us.
     made: u64,
     /// For whom the CA failed, and how many orders it had made by then.
@@ -49,23 +51,33 @@ impl WayToCa {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The account, or when to ask again.
-    pub(crate) async fn account(&self, shared: &Shared) -> Result<AccountId, Instant> {
-        if let Some(at) = self.way().closed_until.filter(|at| *at > Instant::now()) {
-            return Err(at);
+    /// The account; or when to ask again, where that is known. Who asks never waits for the CA: it is asked beside, and the queue moves
+    /// when it has answered.
+    pub(crate) fn account(&self, shared: &Arc<Shared>) -> Result<AccountId, Option<Instant>> {
+        let mut way = self.way();
+        if let Some(at) = way.closed_until.filter(|at| *at > Instant::now()) {
+            return Err(Some(at));
         }
-        if let Some(id) = self.way().account {
+        if let Some(id) = way.account {
             return Ok(id);
         }
+        if !std::mem::replace(&mut way.opening, true) {
+            tokio::spawn(open(shared.clone()));
+        }
+        Err(None)
+    }
+
+    async fn open(&self, shared: &Shared) {
         // Registration, contact and key are one writer's at a time; that there is one account rests on its row.
         let opened = shared.cluster.around(ACME_WRITER, LEASE_PATIENCE, shared.ca.account());
         match opened.await {
             Ok(id) => {
                 self.way().account = Some(id);
                 self.is_open();
-                Ok(id)
             }
-            Err(error) => Err(self.refused(shared, &error).await),
+            Err(error) => {
+                self.refused(shared, &error).await;
+            }
         }
     }
 
@@ -131,6 +143,26 @@ impl WayToCa {
         let until = Instant::now() + wait;
         self.way().closed_until = Some(until);
         until
+    }
+}
+
+/// Asks the CA for the account, and has the queue looked at with whatever came of it.
+async fn open(shared: Arc<Shared>) {
+    let asked = Opening(&shared);
+    tokio::select! {
+        () = shared.stopping.cancelled() => {}
+        () = shared.way.open(&shared) => {}
+    }
+    drop(asked);
+}
+
+/// However the asking ends, it has ended.
+struct Opening<'a>(&'a Shared);
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        self.0.way.way().opening = false;
+        self.0.queue_moved.notify_one();
     }
 }
 

@@ -9,17 +9,21 @@ use holdfast_dns::Resolver;
 use holdfast_model::{DomainId, Timestamp};
 use holdfast_store::{Claimed, Error, Secret, SharedStore, Topic};
 use tokio::{
-    sync::{Notify, OwnedSemaphorePermit, Semaphore, watch},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
     time::Instant,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    EngineConfig, account::WayToCa, clock::StoreClock, drive::drive, hold::Holds, pulse::Pulse,
+    EngineConfig,
+    account::WayToCa,
+    alarm::{Alarm, Reasons},
+    clock::StoreClock,
+    drive::drive,
+    hold::Holds,
+    pulse::Pulse,
 };
 
-/// How long a forgotten wake-up can go unnoticed.
-const POLL: Duration = Duration::from_secs(5);
 /// How long a store that fails is left alone.
 const STORE_PAUSE: Duration = Duration::from_millis(500);
 /// How long work under way may take to reach its next commit at shutdown.
@@ -145,48 +149,31 @@ struct Dispatcher<'a> {
     tasks: TaskTracker,
     due_room: Arc<Semaphore>,
     order_room: Arc<Semaphore>,
-    wake: watch::Receiver<u64>,
-    /// When to look for due domains.
-    claim_at: Instant,
-    /// When to look at the queue for orders.
-    admit_at: Instant,
-    /// Only time opens the queue before this: nobody needs to ask.
-    closed_until: Instant,
-    /// Did a look find no room?
-    starved: bool,
+    alarm: Alarm,
 }
 
 impl<'a> Dispatcher<'a> {
     fn new(shared: &'a Arc<Shared>) -> Self {
         let room = |n: u32| Arc::new(Semaphore::new(usize::try_from(n.max(1)).unwrap_or(1)));
-        let now = Instant::now();
         Self {
             shared,
             tasks: TaskTracker::new(),
             due_room: room(shared.config.concurrency),
             // Twice what may be open at the CA: a certificate that is being deployed has no order any more.
             order_room: room(shared.ca.limits().in_flight.saturating_mul(2)),
-            wake: shared.store.wake(Topic::Work),
-            claim_at: now,
-            admit_at: now,
-            closed_until: now,
-            starved: false,
+            alarm: Alarm::new(shared.store.wake(Topic::Work)),
         }
     }
 
     async fn run(mut self) -> TaskTracker {
         while !self.shared.stopping.is_cancelled() {
-            // Seen before the queries, so that what comes during them wakes us again. It may have come while something else
-            // ended our rest: then it is seen here or nowhere.
-            if self.wake.borrow_and_update().has_changed() {
-                self.look_both_at(Instant::now());
-            }
+            self.alarm.notice();
             if let Err(error) = self.round().await {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
                     "no work could be claimed"
                 );
-                self.look_both_at(Instant::now() + STORE_PAUSE);
+                self.alarm.look_both_at(Instant::now() + STORE_PAUSE);
             }
             self.rest().await;
         }
@@ -195,43 +182,35 @@ impl<'a> Dispatcher<'a> {
 
     /// Looks where it is time to look, and sets when to look there next.
     async fn round(&mut self) -> Result<(), Error> {
-        if Instant::now() >= self.claim_at {
+        if self.alarm.is_time_to_claim() {
             let next_due = self.claim().await?;
-            self.claim_at = sooner(next_due);
+            self.alarm.claimed(next_due);
         }
-        if Instant::now() >= self.admit_at {
+        if self.alarm.is_time_to_admit() {
             let opens_at = self.admit().await?;
-            self.closed_until = opens_at.unwrap_or_else(Instant::now);
-            self.admit_at = sooner(opens_at);
+            self.alarm.admitted(opens_at);
         }
-        self.shared.pulse.round(self.starved);
+        self.shared.pulse.round(self.alarm.is_starved());
         Ok(())
     }
 
-    /// Until it is time, or something happened.
     async fn rest(&mut self) {
         let full = |room: &Semaphore| room.available_permits() == 0;
-        let starved = self.starved || full(&self.due_room) || full(&self.order_room);
-        let now = Instant::now;
-        tokio::select! {
-            () = self.shared.stopping.cancelled() => {}
-            () = tokio::time::sleep_until(self.claim_at.min(self.admit_at)) => {}
-            _ = self.wake.changed() => self.look_both_at(now()),
-            () = self.shared.queue_moved.notified() => self.admit_at = now().max(self.closed_until),
-            () = self.shared.room.notified(), if starved => self.look_both_at(now()),
-        }
+        let reasons = Reasons {
+            stopping: &self.shared.stopping,
+            queue_moved: &self.shared.queue_moved,
+            room: &self.shared.room,
+            full: full(&self.due_room) || full(&self.order_room),
+        };
+        self.alarm.rest(reasons).await;
     }
 
-    fn look_both_at(&mut self, at: Instant) {
-        self.starved = false;
-        self.claim_at = at;
-        self.admit_at = at.max(self.closed_until);
-    }
-
-    /// How many more may be begun. When it is none, the end of any is a reason to look again, also one between here and our rest.
+    /// How many more may be begun.
     fn room(&mut self, room: impl Fn(&Self) -> &Semaphore) -> u32 {
         let room = u32::try_from(room(self).available_permits()).unwrap_or(u32::MAX);
-        self.starved |= room == 0;
+        if room == 0 {
+            self.alarm.no_room();
+        }
         room
     }
 
@@ -254,9 +233,9 @@ impl<'a> Dispatcher<'a> {
         if room == 0 {
             return Ok(None);
         }
-        let account = match self.shared.way.account(self.shared).await {
+        let account = match self.shared.way.account(self.shared) {
             Ok(account) => account,
-            Err(again_at) => return Ok(Some(again_at)),
+            Err(again_at) => return Ok(again_at),
         };
         let (who, hold) = (&self.shared.config.claimant, self.shared.config.claim);
         let admission =
@@ -311,10 +290,4 @@ impl Drop for Held<'_> {
         self.shared.pulse.ended();
         self.shared.room.notify_one();
     }
-}
-
-/// At the time known, or at the next poll.
-fn sooner(known: Option<Instant>) -> Instant {
-    let poll = Instant::now() + POLL;
-    known.map_or(poll, |at| at.min(poll))
 }

@@ -9,7 +9,7 @@ mod removal;
 mod renewal;
 
 use holdfast_acme::Class;
-use holdfast_model::{Outcome, State};
+use holdfast_model::{Domain, Outcome, State};
 use holdfast_store::{Claimed, Error, Products};
 
 pub use dns::expectation;
@@ -76,6 +76,18 @@ fn refusal(error: &holdfast_acme::Error) -> Outcome {
         }
         Class::OrderGone(note) => Outcome::OrderGone { note },
         Class::Hopeless(note) => Outcome::Hopeless { note },
+    }
+}
+
+/// A secret that does not open any more is lost, and will be however often it is tried: what was sealed is taken for absent, and made anew.
+fn sealed_or_lost<T>(domain: &Domain, read: Result<Option<T>, Error>) -> Result<Option<T>, Error> {
+    match read {
+        Err(error @ Error::Unsealable(_)) => {
+            let (domain, error) = (&domain.name, &error as &dyn std::error::Error);
+            tracing::error!(%domain, error, "a secret is lost; what it was for is made anew");
+            Ok(None)
+        }
+        read => read,
     }
 }
 

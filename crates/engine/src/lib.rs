@@ -5,6 +5,7 @@
 //! it. Any number of engines work on one store at once.
 
 mod account;
+mod alarm;
 mod chores;
 mod clock;
 mod config;

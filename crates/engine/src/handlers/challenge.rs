@@ -4,7 +4,7 @@ use holdfast_acme::{Proof, Verdict, key_and_csr};
 use holdfast_model::{Domain, Note, Outcome};
 use holdfast_store::{Claimed, Error, Order, Products};
 
-use super::{Step, nothing_journaled, refusal};
+use super::{Step, nothing_journaled, refusal, sealed_or_lost};
 use crate::dispatch::Shared;
 
 /// `AcmeChallengePreparing`: the answer is stored with the commit, before the CA is told.
@@ -60,7 +60,8 @@ fn spent(note: Note) -> Outcome {
 
 /// The open order, if it is at the account we use now: after a change of directory, the old CA's order is left alone.
 pub(super) async fn order(shared: &Shared, claimed: &Claimed) -> Result<Option<Order>, Error> {
-    let Some(order) = shared.store.open_order(claimed.domain.id).await? else { return Ok(None) };
+    let order = sealed_or_lost(&claimed.domain, shared.store.open_order(claimed.domain.id).await)?;
+    let Some(order) = order else { return Ok(None) };
     let ours = shared.ca.account().await.map_or(true, |account| account == order.account);
     Ok(ours.then_some(order))
 }

@@ -5,7 +5,7 @@ use holdfast_acme::Class;
 use holdfast_model::{DomainId, Note, Outcome};
 use holdfast_store::{Claimed, Error, Products};
 
-use super::{Step, challenge};
+use super::{Step, challenge, sealed_or_lost};
 use crate::{
     account::{UNSAID, pause},
     dispatch::Shared,
@@ -34,7 +34,7 @@ async fn replaced(shared: &Shared, claimed: &Claimed) -> Result<Option<String>, 
     if !shared.is_from_our_ca(&claimed.domain) {
         return Ok(None);
     }
-    let bundle = shared.store.bundle(claimed.domain.id).await?;
+    let bundle = sealed_or_lost(&claimed.domain, shared.store.bundle(claimed.domain.id).await)?;
     Ok(bundle.map(|bundle| bundle.chain_pem))
 }
 

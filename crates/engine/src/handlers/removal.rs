@@ -7,6 +7,7 @@ use holdfast_acme::Class;
 use holdfast_model::Domain;
 use holdfast_store::{Claimed, Error};
 
+use super::sealed_or_lost;
 use crate::{Deployment, dispatch::Shared};
 
 /// How long a removal waits for a revocation that the CA does not take.
@@ -44,7 +45,8 @@ async fn revoked(shared: &Shared, claimed: &Claimed) -> Result<bool, Error> {
     if !domain.revoke_on_removal || !shared.is_from_our_ca(domain) || is_past(shared, domain) {
         return Ok(true);
     }
-    let Some(bundle) = shared.store.bundle(domain.id).await? else { return Ok(true) };
+    let bundle = sealed_or_lost(domain, shared.store.bundle(domain.id).await)?;
+    let Some(bundle) = bundle else { return Ok(true) };
     let Err(error) = shared.ca.revoke(&bundle.chain_pem, Some(&bundle.key)).await else {
         return Ok(true);
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use holdfast_model::{CertificateSummary, Domain, Outcome, Timestamp};
 use holdfast_store::{Claimed, Error};
 
-use super::Step;
+use super::{Step, sealed_or_lost};
 use crate::dispatch::Shared;
 
 /// How often the CA is asked for its window where it does not say.
@@ -57,7 +57,8 @@ async fn window(shared: &Shared, domain: &Domain) -> Result<Option<(Timestamp, T
     if !shared.is_from_our_ca(domain) {
         return Ok(None);
     }
-    let Some(bundle) = shared.store.bundle(domain.id).await? else { return Ok(None) };
+    let bundle = sealed_or_lost(domain, shared.store.bundle(domain.id).await)?;
+    let Some(bundle) = bundle else { return Ok(None) };
     match shared.ca.renewal_window(&bundle.chain_pem).await {
         Ok(Some(window)) => {
             let again_at = shared.clock.now().plus(window.retry_after.unwrap_or(ASK_EVERY));
