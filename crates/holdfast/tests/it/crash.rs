@@ -50,6 +50,17 @@ async fn a_slow_ca() {
     walk(Database::Postgres, Story::Slow).await;
 }
 
+/// The account's key is changed, and every step of that can be the last.
+#[tokio::test]
+async fn another_key_for_the_account_on_sqlite() {
+    walk(Database::Sqlite, Story::Account).await;
+}
+
+#[tokio::test]
+async fn another_key_for_the_account_on_postgres() {
+    walk(Database::Postgres, Story::Account).await;
+}
+
 /// A point that no story passes would be one the walk never proves anything about.
 #[test]
 fn every_point_has_its_story() {

@@ -14,16 +14,9 @@ use serde_json::{Value, json};
 use super::site::{Died, Site};
 use crate::replica::Network;
 
-/// Points that no story passes: changes of the account's key and contact, walked by the tests of `acme`, and the files
-/// of the development network.
-pub(crate) const ELSEWHERE: &[Point] = &[
-    Point::ACME_KEY_CHANGE,
-    Point::ACME_ACCOUNT,
-    Point::FILE_EDGE,
-    Point::FILE_OTHER,
-    Point::EDGE_HAPROXY,
-    Point::EDGE_RELOAD,
-];
+/// Points that no story passes: the files of the development network, and what only agents do.
+pub(crate) const ELSEWHERE: &[Point] =
+    &[Point::FILE_EDGE, Point::FILE_OTHER, Point::EDGE_HAPROXY, Point::EDGE_RELOAD];
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Story {
@@ -37,7 +30,12 @@ pub(crate) enum Story {
     Window,
     /// A CA so slow that claims are renewed meanwhile.
     Slow,
+    /// The account's key is changed between two certificates, and its contact with the start after the crash.
+    Account,
 }
+
+/// The contact after the crash.
+const NEW_EMAIL: &str = "new@example.com";
 
 /// How far a telling got; a crash goes on from here.
 #[derive(Debug, Default)]
@@ -47,12 +45,15 @@ pub(crate) struct Telling {
     id: Option<String>,
     first: Option<String>,
     renewals: u32,
+    rotated: bool,
+    /// Was there a start after the crash?
+    pub(crate) restarted: bool,
 }
 
 impl Telling {
     pub(crate) fn new(story: Story, name: String) -> Self {
         let certificate = match story {
-            Story::Life | Story::Queue | Story::Window | Story::Slow => None,
+            Story::Life | Story::Queue | Story::Window | Story::Slow | Story::Account => None,
             Story::Import => {
                 let Pki { chain_pem, key_pem, .. } = Pki::of(&[&name]).unwrap();
                 Some((chain_pem, key_pem))
@@ -68,8 +69,13 @@ impl Telling {
 }
 
 impl Story {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Life, Self::Import, Self::Queue, Self::Window, Self::Slow];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Life, Self::Import, Self::Queue, Self::Window, Self::Slow, Self::Account];
+
+    /// What is in the environment of the start after the crash.
+    pub(crate) fn restarts_with(self) -> Option<(&'static str, String)> {
+        matches!(self, Self::Account).then(|| ("HOLDFAST__ACME__EMAIL", NEW_EMAIL.to_owned()))
+    }
 
     pub(crate) const fn is_short_lived(self) -> bool {
         matches!(self, Self::Window)
@@ -79,7 +85,7 @@ impl Story {
     pub(crate) fn is_about(self, point: &str) -> bool {
         match self {
             Self::Life | Self::Import => true,
-            Self::Queue | Self::Window | Self::Slow => {
+            Self::Queue | Self::Window | Self::Slow | Self::Account => {
                 self.passes().iter().any(|own| own.name() == point)
             }
         }
@@ -123,6 +129,12 @@ impl Story {
             Self::Queue => &[Point::STORE_PAUSE],
             Self::Window => &[Point::ACME_RENEWAL_INFO],
             Self::Slow => &[Point::STORE_RENEW_CLAIMS],
+            Self::Account => &[
+                Point::STORE_ACCOUNT_JOURNAL,
+                Point::STORE_ACCOUNT_REGISTERED,
+                Point::ACME_ACCOUNT,
+                Point::ACME_KEY_CHANGE,
+            ],
         }
     }
 
@@ -131,7 +143,7 @@ impl Story {
         let fault = match self {
             Self::Queue => ["fault", "set", "order-limit", "1/2"],
             Self::Slow => ["fault", "set", "slow-request", "400"],
-            Self::Life | Self::Import | Self::Window => return,
+            Self::Life | Self::Import | Self::Window | Self::Account => return,
         };
         network.run(fault).done();
     }
@@ -148,6 +160,10 @@ impl Story {
         let first = telling.first.get_or_insert(certificate).clone();
         match self {
             Self::Life => renew(site, telling, &first).await?,
+            Self::Account => {
+                rotate(site, telling).await?;
+                renew(site, telling, &first).await?;
+            }
             Self::Window => other_certificate(site, telling, &first).await?,
             Self::Import | Self::Slow => {}
             Self::Queue => return Ok(()),
@@ -161,6 +177,15 @@ impl Story {
         gapless(site, telling.id.as_deref().unwrap(), &end).await;
         assert_eq!(site.count("challenge"), 0, "a challenge was left behind");
         assert!(site.count("acme_account") <= 1, "a second account");
+        if matches!(self, Self::Account) {
+            assert_eq!(
+                site.count("sealed WHERE owner = 'account-next'"),
+                0,
+                "a change was left half done"
+            );
+            let told = site.count(&format!("acme_account WHERE email = '{NEW_EMAIL}'"));
+            assert_eq!(told, u64::from(telling.restarted), "the contact is not as configured");
+        }
         let finalized = finalized(network, &telling.name).await;
         assert!(
             finalized.iter().all(|times| *times <= 1),
@@ -169,7 +194,7 @@ impl Story {
         let certificates: u64 = finalized.iter().sum();
         // The first, and one for each time a renewal was asked for.
         let wanted = match self {
-            Self::Life => 2..=u64::from(1 + telling.renewals),
+            Self::Life | Self::Account => 2..=u64::from(1 + telling.renewals),
             Self::Import => 0..=0,
             Self::Queue | Self::Slow => 1..=1,
             Self::Window => 2..=u64::MAX,
@@ -203,6 +228,20 @@ async fn active(site: &Site, name: &str) -> Result<String, Died> {
 
 fn is_served(domain: &Value) -> bool {
     domain["state"] == "Active" && domain["serving"]["sha256"] == domain["certificate"]["sha256"]
+}
+
+/// Changes the account's key; asked again until it is done, which completes what broke off.
+async fn rotate(site: &Site, telling: &mut Telling) -> Result<(), Died> {
+    if telling.rotated {
+        return Ok(());
+    }
+    until(site, async || {
+        let (status, _) = site.ask(Method::POST, "/v1/keys:rotate-account", None).await?;
+        Ok((status == StatusCode::OK).then_some(()))
+    })
+    .await?;
+    telling.rotated = true;
+    Ok(())
 }
 
 async fn renew(site: &Site, telling: &mut Telling, first: &str) -> Result<(), Died> {

@@ -108,7 +108,8 @@ async fn killed_at(network: &Network, database: Database, story: Story, place: &
         // Not reached so far; it must not strike while we look at the result.
         site.kill().await;
     }
-    site.start(None).await.expect("it starts again");
+    site.start(story.restarts_with()).await.expect("it starts again");
+    telling.restarted = true;
     story.tell(&site, &mut telling).await.unwrap_or_else(|_| panic!("{place}: it died again"));
     story.judge(&site, network, &telling).await;
     site.kill().await;
