@@ -42,7 +42,7 @@ async fn check_step(step: i64) {
     clock.step(step).unwrap();
     let term = crew.written_more().await;
     let leader = crew.leader(term).await;
-    crew.children[leader].pause().unwrap();
+    crew.pause_between_writes(leader).await;
     clock.step(2 * step).unwrap();
     crew.written_above(term).await;
     crew.children[leader].resume().unwrap();

@@ -127,6 +127,24 @@ impl<'a> Crew<'a> {
         .await;
     }
 
+    /// Pauses a child that has no transaction open. A server under libfaketime whose clock runs ahead does not end it: in a signal
+    /// handler it sees the right time, and takes its time limits to lie far ahead.
+    pub(super) async fn pause_between_writes(&self, index: usize) {
+        let mut connection = PgConnection::connect(&self.url).await.unwrap();
+        let open = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                    AND xact_start IS NOT NULL AND pid <> pg_backend_pid()";
+        eventually(SOON, "a moment between two writes", async || {
+            self.children[index].pause().unwrap();
+            let open: i64 = sqlx::query_scalar(open).fetch_one(&mut connection).await.unwrap();
+            if open > 0 {
+                self.children[index].resume().unwrap();
+                return Err(format!("{open} transactions are open"));
+            }
+            Ok(())
+        })
+        .await;
+    }
+
     /// Waits until a child has said this line.
     pub(super) async fn said(&self, index: usize, wanted: impl Fn(&str) -> bool) -> String {
         self.children[index].wait_for_line(SOON, wanted).await.unwrap()
