@@ -25,13 +25,15 @@ const BRISK: &str = "
 pub(crate) struct One {
     pub(crate) name: String,
     pub(crate) port: u16,
+    /// Its own way to the database, if it has one.
+    pub(crate) database: Option<String>,
     process: Option<Process>,
 }
 
 /// Replicas on one database.
 pub(crate) struct Group {
     pub(crate) members: Vec<One>,
-    url: String,
+    pub(crate) url: String,
     scratch: Scratch,
     client: Client,
 }
@@ -67,7 +69,12 @@ impl Group {
             "#
         );
         scratch.write("holdfast.toml", text).unwrap();
-        let one = |at| One { name: format!("r{at}"), port: free_port().unwrap(), process: None };
+        let one = |at| One {
+            name: format!("r{at}"),
+            port: free_port().unwrap(),
+            database: None,
+            process: None,
+        };
         let client = Client::new(ClientConfig::default()).unwrap();
         let mut group = Self { members: (0..count).map(one).collect(), url, scratch, client };
         for at in 0..count {
@@ -88,6 +95,9 @@ impl Group {
         command.env("POD_NAME", &self.members[at].name);
         let listen = format!("127.0.0.1:{}", self.members[at].port);
         command.env("HOLDFAST__SERVER__LISTEN", listen);
+        if let Some(database) = &self.members[at].database {
+            command.env("HOLDFAST__DATABASE__URL", database);
+        }
         command
     }
 
