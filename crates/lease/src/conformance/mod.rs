@@ -19,6 +19,7 @@
 //! ```
 
 mod administration;
+mod beacon;
 mod guard;
 mod handover;
 mod ownership;
@@ -103,6 +104,7 @@ checks! {
     administration::leases_are_listed: "leases are listed by name, in pages",
     guard::renewal_passes_an_open_guard: "renewal and release succeed while a guard is open",
     guard::takeover_waits_for_an_open_guard: "no other owner while a guard is open",
+    beacon::a_dark_owner_is_followed: "a row is taken from an owner whose beacon is gone, and from no other",
     random::follows_the_rules: "a random history is answered as the rules say",
 }
 

@@ -75,7 +75,7 @@ pub(super) struct Working {
 }
 
 /// Says that the driver has ended, also if it panicked: nobody renews any more, so nobody believes any more.
-struct Epitaph(Arc<Shared>);
+pub(super) struct Epitaph(pub(super) Arc<Shared>);
 
 impl Drop for Epitaph {
     fn drop(&mut self) {

@@ -10,6 +10,8 @@ mod health;
 mod hearing;
 mod leadership;
 mod supervision;
+#[cfg(test)]
+mod tests;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet};

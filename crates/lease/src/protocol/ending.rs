@@ -21,9 +21,6 @@ impl State {
             let told = tell(name, *term, Happening::SteppedDown { successor: None });
             actions.extend([Action::Disbelieve(name.clone()), told]);
         }
-        if let Some(lease) = self.leases.get_mut(name) {
-            lease.unsettled = false;
-        }
         self.settle(name, now);
     }
 

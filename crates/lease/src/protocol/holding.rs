@@ -59,7 +59,6 @@ impl State {
             return;
         }
         let term = row.term;
-        lease.unsettled = true;
         if !lease.wanted || !in_time {
             // Nobody was told, so nothing has to stop first.
             lease.ended = term;
@@ -164,7 +163,6 @@ impl State {
         let successor = draining.and_then(|draining| draining.successor);
         let release = ours.then(|| Releasing { successor, due: now, until: deadline + margin });
         lease.ended = term;
-        lease.unsettled = ours;
         lease.phase = Phase::Ending(Ending { term, work_ended: false, release, by_choice });
     }
 

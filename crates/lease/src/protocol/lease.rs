@@ -33,8 +33,6 @@ pub(crate) struct Lease {
     pub(crate) wanted: bool,
     /// The highest term of this process that is over.
     pub(crate) ended: Term,
-    /// Whether the store may still name this process as the owner in that term: its last word on it is not known.
-    pub(crate) unsettled: bool,
     pub(crate) phase: Phase,
 }
 

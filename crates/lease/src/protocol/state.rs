@@ -23,6 +23,8 @@ pub struct State {
     pub(crate) listening: bool,
     /// Whether the beacon of this process is lit.
     pub(crate) lit: bool,
+    /// The highest term of a lease that was forgotten.
+    over: Term,
     pub(crate) bugs: Bugs,
     next_id: u64,
     random: u64,
@@ -57,6 +59,7 @@ impl State {
             store_clock: None,
             listening: false,
             lit: false,
+            over: Term::NONE,
             bugs: Bugs::default(),
             next_id: 0,
             random: seed,
@@ -125,12 +128,12 @@ impl State {
     }
 
     fn contend(&mut self, name: Name, wish: Wish, beacon: bool, now: Moment) {
+        let over = self.over;
         let lease = self.leases.entry(name).or_insert_with(|| Lease {
             wish,
             beacon,
             wanted: true,
-            ended: Term::NONE,
-            unsettled: false,
+            ended: over,
             phase: Phase::Idle,
         });
         (lease.wish, lease.beacon) = (wish, beacon);
@@ -154,13 +157,11 @@ impl State {
         }
     }
 
-    /// Contends no more. What the store cannot hold against this process any more is forgotten: one that runs operations under
-    /// ever new names must not remember them all.
+    /// Contends no more, and forgets the lease: a process that runs operations under ever new names must not remember them all.
+    /// The highest term is kept, for all of them together: none that was told to be over is ever granted again.
     pub(crate) fn rest(&mut self, name: &Name) {
-        let Some(lease) = self.leases.get_mut(name) else { return };
-        lease.phase = Phase::Idle;
-        if !lease.unsettled {
-            self.leases.remove(name);
+        if let Some(lease) = self.leases.remove(name) {
+            self.over = self.over.max(lease.ended);
         }
     }
 

@@ -1,12 +1,18 @@
 //! Many seeds, and the seeded bugs that prove the harness can fail.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use super::{Plan, World};
 use crate::protocol::bug::Bug;
 
-/// How many seeds `./dev test` runs; `HOLDFAST_LEASE_SEEDS` asks for more.
+/// How many seeds `./dev test` runs. `HOLDFAST_LEASE_SEEDS` asks for more, `HOLDFAST_LEASE_FIRST` for others, and
+/// `HOLDFAST_LEASE_MINUTES` for as many as there is time for.
 const SEEDS: u64 = 10_000;
+
+/// How often a long run tells how far it is.
+const TOLD_EVERY: u64 = 50_000;
 
 fn run(seed: u64, bug: Option<Bug>) -> Result<(), String> {
     World::new(Plan::draw(seed, bug), false).run()
@@ -35,28 +41,39 @@ fn show(seed: u64, bug: Option<Bug>) -> String {
     )
 }
 
-/// Runs seeds on all cores until one fails: the least that did.
-fn first_failure(seeds: u64, bug: Option<Bug>) -> Option<(u64, String)> {
-    let next = AtomicU64::new(0);
-    let failed = AtomicU64::new(u64::MAX);
+/// Runs seeds on all cores until one fails or the time is up: the least that failed, and how many were run.
+#[expect(clippy::disallowed_methods, reason = "how long a soak has run is told, and when it ends")]
+fn first_failure(
+    seeds: Range<u64>,
+    time: Duration,
+    bug: Option<Bug>,
+) -> (Option<(u64, String)>, u64) {
+    let (next, failed) = (AtomicU64::new(seeds.start), AtomicU64::new(u64::MAX));
+    let begun = Instant::now();
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    let search = || {
+        while begun.elapsed() < time {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end || failed.load(Ordering::Relaxed) < seed {
+                return;
+            }
+            let count = seed - seeds.start;
+            if count > 0 && count.is_multiple_of(TOLD_EVERY) {
+                println!("{count} seeds kept the invariants, {:.0?}", begun.elapsed());
+            }
+            if run(seed, bug).is_err() {
+                failed.fetch_min(seed, Ordering::Relaxed);
+            }
+        }
+    };
     std::thread::scope(|scope| {
         for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds || failed.load(Ordering::Relaxed) < seed {
-                        return;
-                    }
-                    if run(seed, bug).is_err() {
-                        failed.fetch_min(seed, Ordering::Relaxed);
-                    }
-                }
-            });
+            scope.spawn(search);
         }
     });
-    let seed = Some(failed.into_inner()).filter(|seed| *seed < u64::MAX)?;
-    Some((seed, run(seed, bug).err().unwrap_or_default()))
+    let count = next.into_inner().min(seeds.end) - seeds.start;
+    let seed = Some(failed.into_inner()).filter(|seed| *seed < u64::MAX);
+    (seed.map(|seed| (seed, run(seed, bug).err().unwrap_or_default())), count)
 }
 
 #[test]
@@ -66,11 +83,16 @@ fn every_seed_keeps_the_invariants() {
         run(seed, None).unwrap();
         return;
     }
-    let seeds = asked("HOLDFAST_LEASE_SEEDS").unwrap_or(SEEDS);
-    if let Some((seed, _)) = first_failure(seeds, None) {
+    let minutes = asked("HOLDFAST_LEASE_MINUTES");
+    let time = minutes.map_or(Duration::MAX, |minutes| Duration::from_secs(60 * minutes));
+    let most = if minutes.is_some() { u64::MAX / 2 } else { SEEDS };
+    let first = asked("HOLDFAST_LEASE_FIRST").unwrap_or_default();
+    let end = first.saturating_add(asked("HOLDFAST_LEASE_SEEDS").unwrap_or(most));
+    let (failure, count) = first_failure(first..end, time, None);
+    if let Some((seed, _)) = failure {
         panic!("{}", show(seed, None));
     }
-    println!("{seeds} seeds");
+    println!("{count} seeds from {first} on kept the invariants");
 }
 
 /// Each bug, and the invariants that may name it.
@@ -101,7 +123,7 @@ const BUGS: &[(Bug, &[&str])] = &[
 fn every_seeded_bug_is_caught() {
     let mut missed = Vec::new();
     for (bug, invariants) in BUGS {
-        match first_failure(SEEDS, Some(*bug)) {
+        match first_failure(0..SEEDS, Duration::MAX, Some(*bug)).0 {
             Some((_, why))
                 if invariants.iter().any(|invariant| why.contains(&format!(": {invariant}:"))) =>
             {

@@ -168,7 +168,9 @@ impl SimStore {
                 table.touched = now;
             }
             let term = |table: &Table| table.slot.row.as_ref().map(|row| row.term);
-            if term(table) != term(&before) {
+            // A row that was lost, and regained by its owner in the term that is registered as its own, goes on.
+            let regained = before.fence.is_some() && before.fence == table.fence;
+            if term(table) != term(&before) && !regained {
                 table.term_began = now;
             }
             let after = table.clone();

@@ -7,10 +7,12 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod beacon;
 mod conformance;
 mod elector;
 mod fence;
 mod ground;
 mod health;
+mod linearizability;
 mod process;
 mod redis;
