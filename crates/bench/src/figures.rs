@@ -1,6 +1,7 @@
 //! The figures, one file each: what is measured, and the table that comes of it.
 
 mod challenge;
+mod edge;
 mod ha;
 mod issuance;
 mod latency;
@@ -32,16 +33,19 @@ pub enum Figure {
     Scale,
     /// Challenge answers per second beside nginx.
     Challenge,
+    /// Certificates per second through an agent into HAProxy, beside a bare loop of the same commands.
+    Edge,
     /// Several replicas: issuance, failover, requests, a million domains.
     Ha,
 }
 
 impl Figure {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Up,
         Self::Latency,
         Self::Challenge,
+        Self::Edge,
         Self::Scale,
         Self::Issuance,
         Self::Ha,
@@ -58,6 +62,7 @@ impl Figure {
             Self::Up => "up",
             Self::Scale => "scale",
             Self::Challenge => "challenge",
+            Self::Edge => "edge",
             Self::Ha => "ha",
         }
     }
@@ -89,6 +94,7 @@ impl Ground {
             Figure::Up => up::measure(self).await?,
             Figure::Scale => scale::measure(self).await?,
             Figure::Challenge => challenge::measure(self).await?,
+            Figure::Edge => edge::measure(self).await?,
             Figure::Ha => ha::measure(self).await?,
         };
         println!("\n{table}");
