@@ -52,7 +52,7 @@ async fn same_term(url: &str, clients: usize) -> Result<i64> {
 fn script(texts: &[Text; 3], operation: Operation) -> Result<String> {
     let mut script = String::from("\\if :prepared = 0\n");
     for Text { name, sql, types } in texts {
-        script += &format!("PREPARE {name} ({}) AS {sql};\n", types.join(", "));
+        script += &format!("PREPARE {name} ({}) AS {sql};\n", types);
     }
     script += "\\set prepared 1\n\\endif\n";
     let [acquire, renew, release] = texts;
@@ -81,7 +81,7 @@ fn execute(text: &Text) -> Result<String> {
         "release" => vec![lease, &owner, ":term", "NULL", "0", &never, "'holdfast_lease'"],
         other => bail!("{other} is no operation"),
     };
-    ensure!(values.len() == text.types.len(), "{} takes {:?}", text.name, text.types);
+    ensure!(values.len() == text.types.split(',').count(), "{} takes {}", text.name, text.types);
     Ok(format!("EXECUTE {} ({});\n", text.name, values.join(", ")))
 }
 

@@ -1,6 +1,6 @@
 //! The statements that the store sends, as PostgreSQL received them: what is compared with is the very same text.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use holdfast_lease::Term;
 use holdfast_lease::store::postgres::PostgresStore;
 use holdfast_testkit::{Durability, Postgres};
@@ -14,21 +14,26 @@ pub(super) struct Text {
     pub(super) name: &'static str,
     pub(super) sql: String,
     /// Of its parameters, in order.
-    pub(super) types: Vec<String>,
+    pub(super) types: &'static str,
 }
+
+const ACQUIRE: &str =
+    "text, text, uuid, smallint, bigint, bigint, boolean, uuid, bigint, bigint, bigint, bigint";
+const RENEW: &str = "uuid, bigint, text[], bigint[], bigint[]";
+const RELEASE: &str = "text, uuid, bigint, text, bigint, bigint, text";
 
 /// Acquire, renew and release, in this order.
 pub(super) async fn texts() -> Result<[Text; 3]> {
     let (_server, url) = telling_postgres().await?;
     let mut connection = PgConnection::connect(&url).await?;
     let (lease, mut store) = (lease(0)?, store(&url)?);
-    let mut seen = async |name| last(&mut connection, name).await;
+    let mut seen = async |name, types| last(&mut connection, name, types).await;
     let term = acquire(&mut *store, &lease, Term::NONE).await?;
-    let acquire = seen("acquire").await?;
+    let acquire = seen("acquire", ACQUIRE).await?;
     renew(&mut *store, std::slice::from_ref(&lease), term).await?;
-    let renew = seen("renew").await?;
+    let renew = seen("renew", RENEW).await?;
     release(&mut *store, &lease, term).await?;
-    let release = seen("release").await?;
+    let release = seen("release", RELEASE).await?;
     Ok([acquire, renew, release])
 }
 
@@ -45,16 +50,17 @@ async fn telling_postgres() -> Result<(Postgres, String)> {
 }
 
 /// What the store asked last.
-async fn last(connection: &mut PgConnection, name: &'static str) -> Result<Text> {
+async fn last(
+    connection: &mut PgConnection,
+    name: &'static str,
+    types: &'static str,
+) -> Result<Text> {
     let asked = "SELECT query FROM pg_stat_activity WHERE datname = current_database() \
                  AND application_name = 'holdfast-lease' ORDER BY query_start DESC LIMIT 1";
     let sql: String = sqlx::query_scalar(asked).fetch_one(&mut *connection).await?;
     let sql: String = sql.lines().map(without_comment).collect::<Vec<_>>().join("\n");
-    let prepare = format!("PREPARE {name} AS {sql}");
+    let prepare = format!("PREPARE {name} ({types}) AS {sql}");
     connection.execute(AssertSqlSafe(prepare)).await.context("preparing what the store sent")?;
-    let types = "SELECT parameter_types::text[] FROM pg_prepared_statements WHERE name = $1";
-    let types: Vec<String> = sqlx::query_scalar(types).bind(name).fetch_one(connection).await?;
-    ensure!(!types.is_empty(), "{name} has no parameters: {sql}");
     Ok(Text { name, sql, types })
 }
 
