@@ -76,3 +76,32 @@ async fn dns_never_blocks_a_renewal() {
         })
         .await;
 }
+
+/// A certificate that a person went back to is kept for half of what is left of it, though it is due by its age.
+#[tokio::test]
+async fn not_before_the_end_of_a_rollback() {
+    let short = Profile::new("short", Duration::from_secs(40), "40 seconds");
+    let devnet = DevnetConfig { profiles: vec![short], ..DevnetConfig::default() };
+    let world = World::start(Setup { devnet, ..Setup::default() }).await;
+    let id = world.add("shop.test").await;
+    let fingerprint = |domain: &holdfast_model::Domain| {
+        let certificate = domain.certificate.as_ref().filter(|_| domain.state == State::Active);
+        certificate.map(|certificate| certificate.sha256.clone())
+    };
+    let first = fingerprint(&world.reaches(id, State::Active).await);
+    let is_new = |domain: &holdfast_model::Domain, known: &[&Option<String>]| {
+        let seen = fingerprint(domain);
+        seen.is_some() && !known.contains(&&seen)
+    };
+    let second = world.reaches_when(id, "a renewal", |domain| is_new(domain, &[&first])).await;
+    let second = fingerprint(&second);
+    world.store.roll_back(id, first.as_deref(), &actor()).await.unwrap();
+    let held = world.store.held_until(id).await.unwrap().unwrap();
+    world.reaches_when(id, "another renewal", |domain| is_new(domain, &[&first, &second])).await;
+    let page = holdfast_store::Page { limit: 1_000, after: None };
+    let history = world.store.history(id, &page).await.unwrap().items;
+    let due = history.iter().rev().find(|event| {
+        matches!(&event.body, holdfast_store::EventBody::Transition { to, .. } if *to == Some(State::RenewalDue))
+    });
+    assert!(due.unwrap().at >= held, "{:?} {held}", due.unwrap());
+}
