@@ -17,6 +17,7 @@ use crate::commands::{
     server::ServerArgs,
     token::TokenArgs,
     up::UpArgs,
+    webhook::WebhookArgs,
 };
 
 /// Custom domains and their TLS certificates: from CNAME to HTTPS, and renewed for ever.
@@ -49,6 +50,8 @@ pub(crate) enum Command {
     Lease(LeaseArgs),
     /// The work that one replica does for all
     Task(TaskArgs),
+    /// Webhooks: who is told of what happens, and whether they heard
+    Webhook(WebhookArgs),
     /// Run one replica of the control plane
     Server(ServerArgs),
     /// Run the agent beside one proxy: certificates in, what it serves out

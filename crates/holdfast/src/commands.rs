@@ -14,6 +14,7 @@ pub(crate) mod restored;
 pub(crate) mod server;
 pub(crate) mod token;
 pub(crate) mod up;
+pub(crate) mod webhook;
 
 use crate::{
     cli::{Cli, Command},
@@ -33,6 +34,7 @@ pub(crate) async fn run(cli: Cli, environment: &Environment) -> Result<(), Failu
         Command::Replica(args) => replica::run(args, environment).await,
         Command::Lease(args) => lease::run(args, environment).await,
         Command::Task(args) => replica::tasks(args, environment).await,
+        Command::Webhook(args) => webhook::run(args, environment).await,
         Command::Server(args) => server::run(args, environment).await,
         Command::Agent(args) => agent::run(args, environment).await,
         Command::Migrate(args) => migrate::run(&args, environment).await,

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use holdfast_cluster::{Cluster, Master};
 use holdfast_gateway::client::{Client, ClientConfig, Error};
-use http::{HeaderValue, Method, StatusCode, header};
+use http::{HeaderValue, Method, header};
 use serde_json::json;
 
 use self::decision::{Decision, Question, decide};
@@ -111,8 +111,8 @@ pub(crate) async fn guard(
     match decision {
         Decision::Take | Decision::TakeAsLeader => Ok(next.run(request).await),
         Decision::Forward(master) => forward::forward(&state, request, &master).await,
-        Decision::Redirect(master) => redirect(&request, &master),
-        Decision::Reject(master) => Err(rejected(&master)),
+        Decision::Redirect(master) => Err(redirected(&request, &master)),
+        Decision::Reject(master) => Err(refer(Kind::NotMaster, &master)),
         Decision::NoLeader => Err(no_leader()),
         Decision::Stale => Err(stale()),
     }
@@ -130,18 +130,20 @@ fn url_at(master: &Master, request: &Request) -> String {
     format!("{}{path}", master.url.trim_end_matches('/'))
 }
 
-fn redirect(request: &Request, master: &Master) -> Result<Response, Problem> {
-    let location = HeaderValue::try_from(url_at(master, request)).map_err(|_| no_leader())?;
-    Ok((StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, location)]).into_response())
+fn redirected(request: &Request, master: &Master) -> Problem {
+    match HeaderValue::try_from(url_at(master, request)) {
+        Ok(location) => refer(Kind::SeeLeader, master).header_value(header::LOCATION, location),
+        Err(_) => no_leader(),
+    }
 }
 
-fn rejected(master: &Master) -> Problem {
+fn refer(kind: Kind, master: &Master) -> Problem {
     let detail = format!(
         "Writes are taken by the leader alone, which is `{}`; send this to {}.",
         master.instance_id, master.url
     );
     let leader = json!({ "instance_id": master.instance_id, "url": master.url });
-    Problem::new(Kind::NotMaster, detail).with("master", leader)
+    Problem::new(kind, detail).with("master", leader)
 }
 
 fn no_leader() -> Problem {

@@ -57,8 +57,14 @@ impl Problem {
 
     /// With a header.
     #[must_use]
-    pub(crate) fn header(mut self, name: HeaderName, value: &'static str) -> Self {
-        self.0.headers.push((name, HeaderValue::from_static(value)));
+    pub(crate) fn header(self, name: HeaderName, value: &'static str) -> Self {
+        self.header_value(name, HeaderValue::from_static(value))
+    }
+
+    /// With a header whose value is known only now.
+    #[must_use]
+    pub(crate) fn header_value(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.0.headers.push((name, value));
         self
     }
 
@@ -141,7 +147,7 @@ pub(crate) struct ProblemDocument {
     code: String,
     /// What was given, what is wrong with it, what to do.
     detail: String,
-    /// Members of some codes: `holder` (`name-in-use`, `resource-in-use`), `field`, `version`, `master` (`not-master`), `instance`.
+    /// Members of some codes: `holder` (`name-in-use`, `resource-in-use`), `field`, `version`, `master` (`not-master`, `see-leader`), `instance`.
     #[serde(flatten)]
     #[schema(value_type = std::collections::BTreeMap<String, Value>, additional_properties)]
     members: Map<String, Value>,

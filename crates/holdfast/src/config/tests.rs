@@ -126,6 +126,27 @@ fn every_fault_is_told_at_once() {
 }
 
 #[test]
+fn forwarding_needs_a_way_that_nobody_reads_along() {
+    let forward = DOCUMENTED.replace("writes = \"any\"", "writes = \"forward\"");
+    load("holdfast.toml", &forward, &Environment::default()).unwrap();
+    let elsewhere = forward.replace("http://127.0.0.1:8600", "http://10.0.0.7:8600");
+    let problems = refused(&elsewhere, &Environment::default());
+    assert!(problems.contains("server.url") && problems.contains("allow_plaintext"), "{problems}");
+    let trusted = Environment::of([("HOLDFAST__SECURITY__ALLOW_PLAINTEXT", "true")]);
+    load("holdfast.toml", &elsewhere, &trusted).unwrap();
+    let tls = [
+        ("HOLDFAST__SERVER__URL", "https://10.0.0.7:8600"),
+        ("HOLDFAST__SERVER__TLS_CERTIFICATE", "a.pem"),
+        ("HOLDFAST__SERVER__TLS_KEY", "a.key"),
+    ];
+    load("holdfast.toml", &forward, &Environment::of(tls)).unwrap();
+    let [url, certificate, key] = tls;
+    let mutual = [url, certificate, key, ("HOLDFAST__SERVER__CLIENT_CA", "ca.pem")];
+    let problems = refused(&forward, &Environment::of(mutual));
+    assert!(problems.contains("server.writes"), "{problems}");
+}
+
+#[test]
 fn secrets_are_shown_neither_by_debug_nor_in_a_refusal() {
     let secret = "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlYw==";
     let environment = Environment::of([

@@ -152,9 +152,8 @@ pub(super) fn edge(facts: &Facts<'_>, edge: &Edge) -> Vec<Alert> {
             "{} files at edge `{name}` that are none of ours serve names of ours.",
             edge.shadows
         );
-        let fix = format!(
-            "`holdfast edge strangers {name}` lists them; remove them there, or adopt them."
-        );
+        let fix =
+            format!("`holdfast edge show {name}` lists them; remove them there, or adopt them.");
         alerts.push(alert("edge-shadowed", Severity::Warning, detail, fix));
     }
     alerts

@@ -77,6 +77,7 @@ kinds! {
     TooManyItems, UNPROCESSABLE_ENTITY, "too-many-items", "The batch has too many items";
     SameDirectory, UNPROCESSABLE_ENTITY, "same-directory", "The certificates already come from there";
     PreconditionRequired, PRECONDITION_REQUIRED, "precondition-required", "If-Match is needed";
+    SeeLeader, TEMPORARY_REDIRECT, "see-leader", "Writes are taken by the leader alone";
     NotMaster, MISDIRECTED_REQUEST, "not-master", "Writes are taken by the leader alone";
     StaleTerm, MISDIRECTED_REQUEST, "stale-term", "This replica does not lead in that term";
     Internal, INTERNAL_SERVER_ERROR, "internal", "Something is wrong with this server";

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use holdfast_model::{Note, Outcome};
-use holdfast_store::{EdgeReport, NewEdge};
+use holdfast_model::{CertificateSummary, Note, Outcome};
+use holdfast_store::{
+    EdgeReport, EventBody, EventCursor, NewCertificate, NewEdge, Products, Secret,
+};
 use serde_json::json;
 
 use crate::kit::Kit;
@@ -43,4 +45,53 @@ async fn a_pause_an_edge_in_trouble_and_many_failures_are_told() {
     let edge = &edges["items"][0];
     assert_eq!((&edge["name"], &edge["live"]), (&json!("fra-1"), &json!(true)));
     assert_eq!(edge["last_error"], json!({"code": "edge-disk", "detail": "the disk is full"}));
+}
+
+/// A domain with a certificate that has so much of its 90 days left.
+async fn with_days_left(kit: &Kit, name: &str, days: u64) {
+    let now = kit.store.ping().await.unwrap();
+    let day = Duration::from_secs(86_400);
+    let summary = CertificateSummary {
+        serial: name.into(),
+        sha256: format!("sha-{name}"),
+        not_before: now.minus(day * 90 - day * u32::try_from(days).unwrap()),
+        not_after: now.plus(day * u32::try_from(days).unwrap()),
+        issuer: "Test CA".into(),
+        directory: "imported".into(),
+    };
+    let key = Secret::from("key".to_owned());
+    let certificate = NewCertificate { chain_pem: "chain".into(), key, summary };
+    kit.add(name).await;
+    let products = Products { certificate: Some(certificate), ..Products::default() };
+    kit.work(Outcome::Imported, products).await;
+}
+
+#[tokio::test]
+async fn a_certificate_near_its_end_is_told_once_by_name() {
+    let kit = Kit::new().await;
+    with_days_left(&kit, "fine.example.com", 40).await;
+    with_days_left(&kit, "late.example.com", 5).await;
+    let alerts = kit.get("/v1/alerts").await.expect(200);
+    let items = alerts["items"].as_array().unwrap();
+    assert_eq!(items.len(), 1, "{alerts}");
+    assert_eq!(items[0]["code"], "certificate-expiring");
+    assert_eq!(items[0]["domains"], json!(["late.example.com"]));
+    for _ in 0..3 {
+        kit.state.settle_alerts(None).await.unwrap();
+    }
+    let events = kit.store.events_after(EventCursor::default(), 100).await.unwrap();
+    let told: Vec<_> = events
+        .into_iter()
+        .filter_map(|event| match event.body {
+            EventBody::Notice { kind, subject, .. } => Some((kind, subject)),
+            EventBody::Transition { .. } => None,
+        })
+        .collect();
+    let line = |kind: &str, subject: &str| (kind.to_owned(), subject.to_owned());
+    let mut expected =
+        vec![line("alert-raised", "certificates"), line("domain-expiring", "late.example.com")];
+    let mut told = told;
+    told.sort();
+    expected.sort();
+    assert_eq!(told, expected);
 }

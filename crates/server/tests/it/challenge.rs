@@ -1,7 +1,12 @@
 //! Challenge answers and proofs of reach, without a token, at any replica.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use axum::body::Body;
 use http::{Request, StatusCode, header};
+use tokio::task::JoinSet;
+use tower::ServiceExt as _;
 
 use crate::kit::{Answer, Kit};
 use crate::work::prepared;
@@ -41,4 +46,34 @@ async fn only_this_installation_answers_a_nonce_so() {
     for nonce in ["short", "0123456789abcdef%0a", &"a".repeat(65)] {
         ask(&one, &format!("/.well-known/holdfast/{nonce}")).await.problem(404, "not-found");
     }
+}
+
+/// Two thousand a second ask for what nobody has, under names of their own; meanwhile a CA asks for what was committed just now.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attack_does_not_starve_the_ca() {
+    let kit = Arc::new(Kit::on_postgres().await);
+    kit.add("shop.example.com").await;
+    let mut attack = JoinSet::new();
+    for n in 0..6_000_u32 {
+        let kit = kit.clone();
+        attack.spawn(async move {
+            tokio::time::sleep(Duration::from_micros(500) * n).await;
+            let garbage = Request::get(format!("/.well-known/acme-challenge/garbage{n}"))
+                .header(header::HOST, format!("n{n}.example.org"))
+                .body(Body::empty());
+            let answer = kit.router.clone().oneshot(garbage.unwrap()).await.unwrap();
+            assert_eq!(answer.status(), StatusCode::NOT_FOUND);
+        });
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    prepared(&kit, "real-1", "real-1.thumbprint").await;
+    for _ in 0..50 {
+        let asked = Request::get("/.well-known/acme-challenge/real-1")
+            .header(header::HOST, "shop.example.com")
+            .body(Body::empty());
+        let answer = kit.send(asked.unwrap()).await;
+        assert_eq!((answer.status, answer.text().as_str()), (StatusCode::OK, "real-1.thumbprint"));
+    }
+    assert!(!attack.is_empty());
+    attack.join_all().await;
 }

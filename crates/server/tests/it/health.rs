@@ -1,6 +1,7 @@
 //! Health and metrics, for machines.
 
 use axum::body::Body;
+use holdfast_engine::Pulse;
 use holdfast_server::Metrics;
 use http::{Request, StatusCode, header};
 use metrics_exporter_prometheus::PrometheusBuilder;
@@ -76,4 +77,12 @@ async fn requests_are_counted_by_route_and_status() {
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
+}
+
+#[tokio::test]
+async fn an_engine_is_part_of_the_whole() {
+    let kit = Kit::with(|settings| settings.pulse = Some(Pulse::default())).await;
+    let health = ask(&kit, "/health").await.expect(200);
+    assert_eq!(health["results"]["engine"]["status"], "Healthy");
+    assert_eq!(ask(&kit, "/health/ready").await.expect(200)["results"]["engine"], json!(null));
 }
