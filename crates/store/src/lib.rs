@@ -27,6 +27,7 @@ mod order;
 mod page;
 mod pool;
 mod postgres;
+mod query;
 mod replica;
 mod row;
 mod seal;

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::{PostgresStore, sql, time};
 use crate::{
     Account, AccountId, Accounts, Error, NewAccount, OrderLimits, Result, Secret, Terms, Topic,
+    query::account::{FORGOTTEN, JOURNAL_NEXT, NEXT, PAUSE, REGISTERED, TERMS},
     row::{Fields as _, account, terms},
     seal::Place,
 };
@@ -23,25 +24,11 @@ const JOURNAL: &str = "
         ON CONFLICT (directory) DO NOTHING RETURNING id)
     INSERT INTO sealed (owner, id, sealing_key, value) SELECT 'account', id, $4, $5 FROM made";
 
-const REGISTERED: &str =
-    "UPDATE acme_account SET url = $2, email = coalesce($3, email) WHERE id = $1";
-const FORGOTTEN: &str = "UPDATE acme_account SET url = NULL WHERE id = $1";
-
-const JOURNAL_NEXT: &str = "
-    INSERT INTO sealed (owner, id, sealing_key, value) SELECT 'account-next', id, $2, $3 FROM acme_account WHERE id = $1
-    ON CONFLICT (owner, id) DO NOTHING";
-const NEXT: &str = "SELECT value FROM sealed WHERE owner = 'account-next' AND id = $1";
-
 /// The next key takes the place of the key, if it is still the one that was read.
 const CHANGED: &str = "
     WITH taken AS (DELETE FROM sealed WHERE owner = 'account-next' AND id = $1 AND value = $2 RETURNING id)
     UPDATE sealed s SET sealing_key = $3, value = $4 FROM taken WHERE s.owner = 'account' AND s.id = taken.id";
 
-const PAUSE: &str = "
-    UPDATE acme_account SET paused_until = $2, pause_reason = $3
-    WHERE id = $1 AND (paused_until IS NULL OR paused_until < $2)";
-
-const TERMS: &str = "SELECT * FROM terms WHERE directory = $1";
 const KEEP_TERMS: &str = "
     INSERT INTO terms AS t (directory, url, seen_at, agreed_at)
     VALUES ($1, $2, clock_timestamp(), CASE WHEN $3 THEN clock_timestamp() END)

@@ -13,6 +13,7 @@ use crate::{
     AccountId, Admission, Claimant, Claimed, Error, OrderLimits, Result,
     budget::Room,
     pool::Transaction,
+    query::order::IN_FLIGHT,
     row::{Fields as _, budget, domain_columns, sorted_out},
 };
 
@@ -32,12 +33,6 @@ const WAITING: &str = concat!(
 
 const LOCK: &str = "
     SELECT paused_until, budget_at, clock_timestamp() AS now FROM acme_account WHERE id = $1 FOR UPDATE";
-
-/// Orders in flight: those of domains parked in a failure are open, but nobody works on them, and they must not hold up others.
-const IN_FLIGHT: &str = "
-    SELECT count(*) AS n FROM acme_order o JOIN domain d ON d.id = o.domain_id
-    WHERE o.account_id = $1 AND o.ended_at IS NULL
-      AND d.state NOT IN ('AcmeChallengeFailed', 'CertificateDownloadFailed')";
 
 const TAKE: &str = concat!(
     "WITH picked AS (

@@ -6,41 +6,15 @@ use holdfast_model::{Domain, DomainId, Hostname, State, Wanted};
 use sqlx::Postgres;
 
 use super::{PostgresStore, sql};
+pub(super) use crate::query::select_domain;
 use crate::{
     Actor, Added, DomainFilter, DomainPatch, Domains, Error, Fence, NewDomain, Page, Paged, Result,
     Topic,
     page::{name_after, paged, prefix_range},
     pool::Statement,
-    row::{Fields as _, domain, domain_columns, listed},
+    query::domain::{BY_ID, BY_NAME, LIST, LIST_BOTH, LIST_STATE, LIST_TENANT},
+    row::{Fields as _, domain, listed},
 };
-
-macro_rules! select_domain {
-    ($where:literal) => {
-        concat!(
-            "SELECT ",
-            domain_columns!(),
-            " FROM domain d LEFT JOIN certificate c ON c.id = d.certificate_id WHERE ",
-            $where
-        )
-    };
-}
-pub(super) use select_domain;
-
-const BY_ID: &str = select_domain!("d.id = $1");
-const BY_NAME: &str = select_domain!("d.name = $1 AND d.removed_at IS NULL");
-
-// One statement per filter: with the choice inside, no index would serve all of them.
-const LIST: &str =
-    select_domain!("d.removed_at IS NULL AND d.name > $1 AND d.name < $2 ORDER BY d.name LIMIT $3");
-const LIST_STATE: &str = select_domain!(
-    "d.removed_at IS NULL AND d.name > $1 AND d.name < $2 AND d.state = $4 ORDER BY d.name LIMIT $3"
-);
-const LIST_TENANT: &str = select_domain!(
-    "d.removed_at IS NULL AND d.name > $1 AND d.name < $2 AND d.tenant = $4 ORDER BY d.name LIMIT $3"
-);
-const LIST_BOTH: &str = select_domain!(
-    "d.removed_at IS NULL AND d.name > $1 AND d.name < $2 AND d.tenant = $4 AND d.state = $5 ORDER BY d.name LIMIT $3"
-);
 
 /// Who holds the row is left in peace: the commit, or the end of the claim, sees what was asked for.
 macro_rules! due_unless_claimed {

@@ -9,7 +9,7 @@ use crate::{
     Actor, DomainPatch, Error, Holder, Result, Topic,
     conflict::Original,
     pool::Transaction,
-    row::{Fields as _, domain, domain_columns},
+    row::{Fields as _, domain},
 };
 
 const READ: &str = select_domain!("d.id = $1");

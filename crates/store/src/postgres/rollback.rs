@@ -9,7 +9,7 @@ use crate::{
     Actor, Error, Result, Topic,
     certificate::{MAY_ROLL_BACK, rolled_back},
     pool::Transaction,
-    row::{Fields as _, domain, domain_columns},
+    row::{Fields as _, domain},
 };
 
 const READ: &str = select_domain!("d.id = $1");

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::{SqliteStore, add::SEAL, now, sql, time};
 use crate::{
     Account, AccountId, Accounts, Error, NewAccount, OrderLimits, Result, Secret, Terms, Topic,
+    query::account::{FORGOTTEN, JOURNAL_NEXT, NEXT, PAUSE, REGISTERED, TERMS},
     row::{Fields as _, account, terms},
     seal::Place,
 };
@@ -19,18 +20,7 @@ const READ: &str = "
     WHERE a.directory = $1";
 const JOURNAL: &str = "
     INSERT INTO acme_account (id, directory, email, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT (directory) DO NOTHING";
-const REGISTERED: &str =
-    "UPDATE acme_account SET url = $2, email = coalesce($3, email) WHERE id = $1";
-const FORGOTTEN: &str = "UPDATE acme_account SET url = NULL WHERE id = $1";
-const JOURNAL_NEXT: &str = "
-    INSERT INTO sealed (owner, id, sealing_key, value) SELECT 'account-next', id, $2, $3 FROM acme_account WHERE id = $1
-    ON CONFLICT (owner, id) DO NOTHING";
-const NEXT: &str = "SELECT value FROM sealed WHERE owner = 'account-next' AND id = $1";
 const DROP_NEXT: &str = "DELETE FROM sealed WHERE owner = 'account-next' AND id = $1";
-const PAUSE: &str = "
-    UPDATE acme_account SET paused_until = $2, pause_reason = $3
-    WHERE id = $1 AND (paused_until IS NULL OR paused_until < $2)";
-const TERMS: &str = "SELECT * FROM terms WHERE directory = $1";
 const KEEP_TERMS: &str = "
     INSERT INTO terms (directory, url, seen_at, agreed_at) VALUES ($1, $2, $4, CASE WHEN $3 THEN $4 END)
     ON CONFLICT (directory) DO UPDATE SET seen_at = excluded.seen_at,

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     AccountId, Admission, Claimant, Claimed, Error, OrderLimits, Result,
     budget::Room,
+    query::order::IN_FLIGHT,
     row::{Fields as _, budget},
 };
 
@@ -28,12 +29,6 @@ macro_rules! queued {
 const WAITING: &str =
     concat!("SELECT EXISTS (SELECT 1 FROM domain WHERE ", queued!("$1"), ") AS waiting");
 const ACCOUNT: &str = "SELECT paused_until, budget_at FROM acme_account WHERE id = $1";
-
-/// Orders in flight: those of domains parked in a failure are open, but nobody works on them, and they must not hold up others.
-const IN_FLIGHT: &str = "
-    SELECT count(*) AS n FROM acme_order o JOIN domain d ON d.id = o.domain_id
-    WHERE o.account_id = $1 AND o.ended_at IS NULL
-      AND d.state NOT IN ('AcmeChallengeFailed', 'CertificateDownloadFailed')";
 
 const TAKE: &str = concat!(
     "UPDATE domain SET order_id = randomblob(16), ",

@@ -9,36 +9,10 @@ use super::{SqliteStore, sql};
 use crate::{
     Actor, Bundle, Certificates, Result,
     pool::Statement,
+    query::certificate::{BY_SHA256, DEPLOYED, DEPLOYED_IN, HELD, NEWEST},
     row::{Fields as _, Unopened},
     seal::Place,
 };
-
-const NEWEST: &str = "
-    SELECT c.id, c.domain_id, c.chain_pem, c.serial, c.sha256, c.not_before, c.not_after, c.issuer, c.directory, d.name, s.value
-    FROM domain d JOIN certificate c ON c.id = d.certificate_id JOIN sealed s ON s.owner = 'certificate' AND s.id = c.id
-    WHERE d.id = $1";
-
-/// Where a name is deployed to several groups, as in the moment of a change of groups, the newest counts.
-const DEPLOYED: &str = "
-    SELECT c.id, c.domain_id, c.chain_pem, c.serial, c.sha256, c.not_before, c.not_after, c.issuer, c.directory, p.name, s.value
-    FROM deployment p JOIN certificate c ON c.id = p.certificate_id JOIN sealed s ON s.owner = 'certificate' AND s.id = c.id
-    WHERE p.name = $1 ORDER BY p.revision DESC LIMIT 1";
-
-const DEPLOYED_IN: &str = "
-    SELECT c.id, c.domain_id, c.chain_pem, c.serial, c.sha256, c.not_before, c.not_after, c.issuer, c.directory, p.name, s.value
-    FROM deployment p JOIN certificate c ON c.id = p.certificate_id JOIN sealed s ON s.owner = 'certificate' AND s.id = c.id
-    WHERE p.name = $1 AND p.edge_group = $2";
-
-const BY_SHA256: &str = "
-    SELECT c.id, c.domain_id, c.chain_pem, c.serial, c.sha256, c.not_before, c.not_after, c.issuer, c.directory, d.name, s.value,
-        d.edge_group
-    FROM certificate c JOIN domain d ON d.id = c.domain_id AND d.removed_at IS NULL
-    JOIN sealed s ON s.owner = 'certificate' AND s.id = c.id
-    WHERE c.sha256 = $1
-    ORDER BY coalesce(d.id = $2, false) DESC, coalesce(d.edge_group = $3, false) DESC, c.id DESC LIMIT 1";
-
-const HELD: &str = "
-    SELECT c.held_until FROM domain d JOIN certificate c ON c.id = d.certificate_id WHERE d.id = $1";
 
 #[async_trait]
 impl Certificates for SqliteStore {

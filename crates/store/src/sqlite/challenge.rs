@@ -6,16 +6,9 @@ use holdfast_model::Hostname;
 use super::{SqliteStore, sql};
 use crate::{
     ChallengeAnswer, Challenges, OpenChallenge, Result,
+    query::challenge::{BY_NAME, BY_TOKEN, OPEN},
     row::{answer, open_challenge},
 };
-
-const BY_TOKEN: &str = "SELECT name, kind, key_authorization FROM challenge WHERE token = $1";
-const BY_NAME: &str = "
-    SELECT name, kind, key_authorization FROM challenge WHERE name = $1 AND kind = 'tls-alpn-01'
-    ORDER BY created_at DESC LIMIT 1";
-
-const OPEN: &str = "
-    SELECT token, name, kind, key_authorization FROM challenge ORDER BY created_at DESC LIMIT $1";
 
 #[async_trait]
 impl Challenges for SqliteStore {

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Actor, DomainPatch, Error, Holder, Result, Topic,
     conflict::Original,
-    row::{Fields as _, domain, domain_columns},
+    row::{Fields as _, domain},
 };
 
 const LIVE: &str = select_domain!("d.id = $1 AND d.removed_at IS NULL");

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Actor, Error, Result, Topic,
     certificate::{MAY_ROLL_BACK, rolled_back},
-    row::{Fields as _, domain, domain_columns},
+    row::{Fields as _, domain},
 };
 
 const LIVE: &str = select_domain!("d.id = $1 AND d.removed_at IS NULL");

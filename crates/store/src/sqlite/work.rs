@@ -11,7 +11,7 @@ use super::{SqliteStore, Tx, domain::select_domain, known_states, known_wants, n
 use crate::{
     AccountId, Actor, Admission, Claimant, Claimed, Commit, OrderLimits, Result, Topic, Work,
     WorkBatch,
-    row::{Fields as _, domain_columns, sorted_out},
+    row::{Fields as _, sorted_out},
 };
 
 /// When a domain whose claim was not seen to its end is due: at the claim's end the first time, later each further time. A domain that

@@ -10,7 +10,8 @@ use holdfast_store::{
     NewAccount, NewCertificate, NewChallenge, NewDomain, OpenOptions, OrderLimits, Products,
     Secret, SharedStore, open,
 };
-use holdfast_testkit::{Postgres, Scratch, eventually};
+use holdfast_testkit::{Postgres, Scratch};
+use tokio::time::{Instant, interval};
 use uuid::Uuid;
 
 pub(crate) const HOLD: Duration = Duration::from_secs(30);
@@ -262,15 +263,19 @@ pub(crate) async fn remove(store: &SharedStore, id: DomainId) {
 /// Works a removal that was asked for, whoever holds the domain meanwhile.
 pub(crate) async fn tear_down(store: &SharedStore, id: DomainId) {
     let who = claimant("remover");
-    let claimed = eventually(SOON, "the removal to become due", async || {
+    let (mut tick, deadline) = (interval(Duration::from_millis(2)), Instant::now() + SOON);
+    let claimed = loop {
+        tick.tick().await;
         let work = claim_all(store, &who).await;
         let (mut mine, others): (Vec<_>, Vec<_>) =
             work.into_iter().partition(|claimed| claimed.domain.id == id);
         let others: Vec<_> = others.iter().map(|other| (other.domain.id, other.epoch)).collect();
         store.unclaim(&who, &others).await.unwrap();
-        mine.pop().ok_or("not due")
-    })
-    .await;
+        if let Some(claimed) = mine.pop() {
+            break claimed;
+        }
+        assert!(Instant::now() < deadline, "the removal never became due");
+    };
     let torn = store.begin_teardown(&claimed).await.unwrap();
     store.finish_removal(&torn, &actor()).await.unwrap();
 }

@@ -1,0 +1,110 @@
+//! Statements that both databases understand, one module per noun. What only one of them understands is in its own files.
+
+macro_rules! select_domain {
+    ($where:literal) => {
+        concat!(
+            "SELECT ",
+            crate::row::domain_columns!(),
+            " FROM domain d LEFT JOIN certificate c ON c.id = d.certificate_id WHERE ",
+            $where
+        )
+    };
+}
+pub(crate) use select_domain;
+
+/// Of accounts.
+pub(crate) mod account {
+    pub(crate) const REGISTERED: &str =
+        "UPDATE acme_account SET url = $2, email = coalesce($3, email) WHERE id = $1";
+
+    pub(crate) const FORGOTTEN: &str = "UPDATE acme_account SET url = NULL WHERE id = $1";
+
+    pub(crate) const JOURNAL_NEXT: &str = "
+        INSERT INTO sealed (owner, id, sealing_key, value) SELECT 'account-next', id, $2, $3 FROM acme_account WHERE id = $1
+        ON CONFLICT (owner, id) DO NOTHING";
+
+    pub(crate) const NEXT: &str =
+        "SELECT value FROM sealed WHERE owner = 'account-next' AND id = $1";
+
+    pub(crate) const PAUSE: &str = "
+        UPDATE acme_account SET paused_until = $2, pause_reason = $3
+        WHERE id = $1 AND (paused_until IS NULL OR paused_until < $2)";
+
+    pub(crate) const TERMS: &str = "SELECT * FROM terms WHERE directory = $1";
+}
+
+/// Of orders.
+pub(crate) mod order {
+    /// Orders in flight: those of domains parked in a failure are open, but nobody works on them, and they must not hold up others.
+    pub(crate) const IN_FLIGHT: &str = "
+        SELECT count(*) AS n FROM acme_order o JOIN domain d ON d.id = o.domain_id
+        WHERE o.account_id = $1 AND o.ended_at IS NULL
+          AND d.state NOT IN ('AcmeChallengeFailed', 'CertificateDownloadFailed')";
+}
+
+/// Of certificates.
+pub(crate) mod certificate {
+    pub(crate) const NEWEST: &str = "
+        SELECT c.id, c.domain_id, c.chain_pem, c.serial, c.sha256, c.not_before, c.not_after, c.issuer, c.directory, d.name, s.value
+        FROM domain d JOIN certificate c ON c.id = d.certificate_id JOIN sealed s ON s.owner = 'certificate' AND s.id = c.id
+        WHERE d.id = $1";
+
+    /// Where a name is deployed to several groups, as in the moment of a change of groups, the newest counts.
+    pub(crate) const DEPLOYED: &str = "
+        SELECT c.id, c.domain_id, c.chain_pem, c.serial, c.sha256, c.not_before, c.not_after, c.issuer, c.directory, p.name, s.value
+        FROM deployment p JOIN certificate c ON c.id = p.certificate_id JOIN sealed s ON s.owner = 'certificate' AND s.id = c.id
+        WHERE p.name = $1 ORDER BY p.revision DESC LIMIT 1";
+
+    pub(crate) const DEPLOYED_IN: &str = "
+        SELECT c.id, c.domain_id, c.chain_pem, c.serial, c.sha256, c.not_before, c.not_after, c.issuer, c.directory, p.name, s.value
+        FROM deployment p JOIN certificate c ON c.id = p.certificate_id JOIN sealed s ON s.owner = 'certificate' AND s.id = c.id
+        WHERE p.name = $1 AND p.edge_group = $2";
+
+    pub(crate) const BY_SHA256: &str = "
+        SELECT c.id, c.domain_id, c.chain_pem, c.serial, c.sha256, c.not_before, c.not_after, c.issuer, c.directory, d.name, s.value,
+            d.edge_group
+        FROM certificate c JOIN domain d ON d.id = c.domain_id AND d.removed_at IS NULL
+        JOIN sealed s ON s.owner = 'certificate' AND s.id = c.id
+        WHERE c.sha256 = $1
+        ORDER BY coalesce(d.id = $2, false) DESC, coalesce(d.edge_group = $3, false) DESC, c.id DESC LIMIT 1";
+
+    pub(crate) const HELD: &str = "
+        SELECT c.held_until FROM domain d JOIN certificate c ON c.id = d.certificate_id WHERE d.id = $1";
+}
+
+/// Of challenges.
+pub(crate) mod challenge {
+    pub(crate) const BY_TOKEN: &str =
+        "SELECT name, kind, key_authorization FROM challenge WHERE token = $1";
+
+    pub(crate) const BY_NAME: &str = "
+        SELECT name, kind, key_authorization FROM challenge WHERE name = $1 AND kind = 'tls-alpn-01'
+        ORDER BY created_at DESC LIMIT 1";
+
+    pub(crate) const OPEN: &str = "
+        SELECT token, name, kind, key_authorization FROM challenge ORDER BY created_at DESC LIMIT $1";
+}
+
+/// Of domains.
+pub(crate) mod domain {
+    pub(crate) const BY_ID: &str = select_domain!("d.id = $1");
+
+    pub(crate) const BY_NAME: &str = select_domain!("d.name = $1 AND d.removed_at IS NULL");
+
+    // One statement per filter: with the choice inside, no index would serve all of them.
+    pub(crate) const LIST: &str = select_domain!(
+        "d.removed_at IS NULL AND d.name > $1 AND d.name < $2 ORDER BY d.name LIMIT $3"
+    );
+
+    pub(crate) const LIST_STATE: &str = select_domain!(
+        "d.removed_at IS NULL AND d.name > $1 AND d.name < $2 AND d.state = $4 ORDER BY d.name LIMIT $3"
+    );
+
+    pub(crate) const LIST_TENANT: &str = select_domain!(
+        "d.removed_at IS NULL AND d.name > $1 AND d.name < $2 AND d.tenant = $4 ORDER BY d.name LIMIT $3"
+    );
+
+    pub(crate) const LIST_BOTH: &str = select_domain!(
+        "d.removed_at IS NULL AND d.name > $1 AND d.name < $2 AND d.tenant = $4 AND d.state = $5 ORDER BY d.name LIMIT $3"
+    );
+}
