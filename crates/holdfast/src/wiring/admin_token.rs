@@ -27,14 +27,25 @@ pub(crate) async fn ensure(store: &SharedStore, config: &Config) -> Result<(), F
     }
     if let Some(path) = &security.admin_token_file {
         // Where many share a database the first one's token is everybody's.
-        let shared = !matches!(config.database.url, DatabaseUrl::Sqlite(_));
-        if shared && !path.exists() && is_there_one(store).await? {
+        if is_shared(config) && !path.exists() && is_there_one(store).await? {
             tracing::info!(file = %path.display(), "the admin token is another replica's; `holdfast token create --config` makes one more");
             return Ok(());
         }
         return keep(store, &read_or_make(path)?).await;
     }
     if is_there_one(store).await? { Ok(()) } else { show_new(store).await }
+}
+
+/// Would a token have to be made that others may be about to make as well?
+pub(crate) async fn is_to_be_made(store: &SharedStore, config: &Config) -> Result<bool, Failure> {
+    let security = &config.security;
+    let given = security.admin_token.is_some()
+        || security.admin_token_file.as_ref().is_some_and(|path| path.exists());
+    Ok(is_shared(config) && !given && !is_there_one(store).await?)
+}
+
+const fn is_shared(config: &Config) -> bool {
+    !matches!(config.database.url, DatabaseUrl::Sqlite(_))
 }
 
 async fn is_there_one(store: &SharedStore) -> Result<bool, Failure> {

@@ -61,15 +61,16 @@ fn outrun(path: &Path) -> Failure {
 
 /// Opens it for a server and sees to it that somebody can use it. What a first start makes, one of those that start at once makes.
 pub(crate) async fn begin(config: &Config, instance: &str) -> Result<SharedStore, Failure> {
-    let work = async {
-        let store = open(config).await?;
-        admin_token::ensure(&store, config).await?;
-        Ok(store)
+    let store = match is_first_start(config).await? {
+        true => cluster::bootstrap(config, instance, open(config)).await??,
+        false => open(config).await?,
     };
-    match is_first_start(config).await? {
-        true => cluster::bootstrap(config, instance, work).await?,
-        false => work.await,
+    let ensured = admin_token::ensure(&store, config);
+    match admin_token::is_to_be_made(&store, config).await? {
+        true => cluster::bootstrap(config, instance, ensured).await??,
+        false => ensured.await?,
     }
+    Ok(store)
 }
 
 /// Does a database that others may use at the same time hold nothing yet?
