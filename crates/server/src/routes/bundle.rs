@@ -11,7 +11,7 @@ use http::{HeaderMap, StatusCode, header};
 use crate::auth::{Caller, Keyholder};
 use crate::path::DomainKey;
 use crate::serve::Channel;
-use crate::{AppState, Kind, Problem};
+use crate::{AppState, Kind, Problem, audit};
 
 /// The newest certificate of a domain with its key: PEM, leaf first, key last.
 #[utoipa::path(
@@ -34,7 +34,7 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     require_privacy(&state, channel.map(|Extension(channel)| channel))?;
     let domain = key.find(&state).await?;
-    require_group(&caller, &domain)?;
+    require_group(&state, &caller, &domain).await?;
     let bundle = state.store.bundle(domain.id).await?.ok_or_else(|| {
         let detail = format!(
             "`{}` is in {} and has no certificate yet; `explain` says why.",
@@ -60,7 +60,7 @@ pub(crate) fn require_privacy(state: &AppState, channel: Option<Channel>) -> Res
     Err(Problem::new(Kind::PlaintextRefused, detail))
 }
 
-fn require_group(caller: &Caller, domain: &Domain) -> Result<(), Problem> {
+async fn require_group(state: &AppState, caller: &Caller, domain: &Domain) -> Result<(), Problem> {
     let is_own = caller.group.as_deref() == Some(domain.edge_group.as_str());
     if caller.scope == Scope::Admin || is_own {
         return Ok(());
@@ -69,6 +69,7 @@ fn require_group(caller: &Caller, domain: &Domain) -> Result<(), Problem> {
         "`{}` is served by group `{}`, which is not the group of token `{}`.",
         domain.name, domain.edge_group, caller.name
     );
+    audit::refused(state, caller, "edge-refused", domain.name.as_str(), &detail).await;
     Err(Problem::new(Kind::Forbidden, detail))
 }
 
