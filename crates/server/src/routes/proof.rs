@@ -3,6 +3,7 @@
 use axum::extract::State;
 
 use crate::path::Segment;
+use crate::problem::ProblemDocument;
 use crate::{AppState, Kind, Problem, proof};
 
 /// Answers a nonce as only this installation can.
@@ -12,7 +13,7 @@ use crate::{AppState, Kind, Problem, proof};
     security(()),
     responses(
         (status = 200, description = "Hex of the HMAC-SHA256 of the nonce", body = String, content_type = "text/plain"),
-        (status = 404, description = "Not a nonce"),
+        (status = 404, description = "Not a nonce", body = ProblemDocument, content_type = "application/problem+json"),
     ),
 )]
 pub(super) async fn answer(

@@ -9,7 +9,7 @@ use holdfast_store::{
 use serde_json::json;
 
 use crate::kit::Kit;
-use crate::work::account;
+use crate::work::{account, step};
 
 #[tokio::test]
 async fn a_quiet_installation_has_none() {
@@ -63,7 +63,7 @@ async fn with_days_left(kit: &Kit, name: &str, days: u64) {
     let certificate = NewCertificate { chain_pem: "chain".into(), key, summary };
     kit.add(name).await;
     let products = Products { certificate: Some(certificate), ..Products::default() };
-    kit.work(Outcome::Imported, products).await;
+    step(kit, name, Outcome::Imported, products).await;
 }
 
 #[tokio::test]

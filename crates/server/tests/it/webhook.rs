@@ -10,9 +10,8 @@ use axum::extract::State;
 use axum::routing::post;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use holdfast_model::{Outcome, Policy, decide};
+use holdfast_model::Outcome;
 use holdfast_server::{Courier, CourierConfig};
-use holdfast_store::{Actor, Commit, Products};
 use holdfast_testkit::eventually;
 use http::{HeaderMap, Method, StatusCode};
 use ring::hmac;
@@ -22,7 +21,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::bundle::{import, imported};
-use crate::kit::{Kit, worker};
+use crate::kit::Kit;
+use crate::work::step;
 
 const SOON: Duration = Duration::from_secs(60);
 
@@ -138,24 +138,6 @@ async fn fail(kit: &Kit, name: &str) {
     kit.work(Outcome::hopeless("test", "as the test says"), Default::default()).await;
 }
 
-/// Takes one domain on, and answers what was asked of it.
-async fn step(kit: &Kit, name: &str, outcome: Outcome) {
-    let batch = kit.store.claim(&worker(), 100, Duration::from_secs(30)).await.unwrap();
-    let (mine, others): (Vec<_>, Vec<_>) =
-        batch.work.into_iter().partition(|claimed| claimed.domain.name.as_str() == name);
-    let others: Vec<_> = others.iter().map(|other| (other.domain.id, other.epoch)).collect();
-    kit.store.unclaim(&worker(), &others).await.unwrap();
-    let claimed = mine.first().expect("it is due");
-    let commit = Commit {
-        transition: decide(&claimed.domain, &outcome, &Policy::default(), batch.now),
-        products: Products::default(),
-        answers_request: claimed.domain.wanted.is_some(),
-        keep_claim: false,
-        actor: Actor { instance: "replica".into(), name: "worker".into() },
-    };
-    kit.store.commit(claimed, &commit).await.unwrap();
-}
-
 #[tokio::test]
 async fn what_happens_to_domains_arrives_signed() {
     let (kit, receiver) =
@@ -196,8 +178,8 @@ async fn a_receiver_that_says_no_is_asked_again_and_each_domains_order_is_kept()
                 fail(&kit, name).await;
             } else {
                 kit.call(Method::POST, &format!("/v1/domains/{name}/retry")).await.expect(202);
-                step(&kit, name, Outcome::TimeToRetry).await;
-                step(&kit, name, Outcome::hopeless("test", "again")).await;
+                step(&kit, name, Outcome::TimeToRetry, Default::default()).await;
+                step(&kit, name, Outcome::hopeless("test", "again"), Default::default()).await;
             }
         }
     }

@@ -55,3 +55,21 @@ pub(crate) async fn prepared(kit: &Kit, token: &str, key_authorization: &str) {
     let products = Products { challenge: Some(challenge), ..Products::default() };
     kit.work(Outcome::ChallengeReady, products).await;
 }
+
+/// Takes one domain on, and answers what was asked of it.
+pub(crate) async fn step(kit: &Kit, name: &str, outcome: Outcome, products: Products) {
+    let batch = kit.store.claim(&worker(), 100, Duration::from_secs(30)).await.unwrap();
+    let (mine, others): (Vec<_>, Vec<_>) =
+        batch.work.into_iter().partition(|claimed| claimed.domain.name.as_str() == name);
+    let others: Vec<_> = others.iter().map(|other| (other.domain.id, other.epoch)).collect();
+    kit.store.unclaim(&worker(), &others).await.unwrap();
+    let claimed = mine.first().expect("it is due");
+    let commit = Commit {
+        transition: decide(&claimed.domain, &outcome, &Policy::default(), batch.now),
+        products,
+        answers_request: claimed.domain.wanted.is_some(),
+        keep_claim: false,
+        actor: Actor { instance: "replica".into(), name: "worker".into() },
+    };
+    kit.store.commit(claimed, &commit).await.unwrap();
+}
