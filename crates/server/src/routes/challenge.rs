@@ -5,6 +5,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 
 use crate::path::Segment;
+use crate::problem::ProblemDocument;
 use crate::{AppState, Problem};
 
 /// Answers a CA's HTTP-01 challenge.
@@ -14,7 +15,7 @@ use crate::{AppState, Problem};
     security(()),
     responses(
         (status = 200, description = "The key authorization", body = String, content_type = "text/plain"),
-        (status = 404, description = "No open order has this token", body = String, content_type = "text/plain"),
+        (status = 404, description = "No open order has this token", content((String = "text/plain"), (ProblemDocument = "application/problem+json"))),
     ),
 )]
 pub(super) async fn answer(
