@@ -113,6 +113,7 @@ impl DomainView {
         let shown = caller.sees_orchestration_ids();
         Self {
             required_dns: alternatives(&domain, addresses),
+            state: domain.state_name().to_owned(),
             id: domain.id.to_string(),
             name: domain.name.to_string(),
             tenant: domain.tenant,
@@ -121,7 +122,6 @@ impl DomainView {
             edge_group: domain.edge_group,
             labels: domain.labels,
             orchestration_id: Some(domain.orchestration_id).filter(|_| shown),
-            state: domain.state_name().to_owned(),
             serving,
             attempt: domain.attempt,
             next_attempt_at: domain.next_attempt_at,
