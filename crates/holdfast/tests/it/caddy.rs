@@ -52,8 +52,15 @@ async fn a_handshake_with_caddy_shows_our_certificate() {
 
     let ask = |token: &str, name: &str| {
         let url = format!("http://x:{token}@127.0.0.1:{pull}/v1/pull/caddy?server_name={name}");
-        Ended::of(Command::new("curl").args(["--silent", "--write-out", "%{http_code}", &url]))
-            .stdout
+        Ended::of(Command::new("curl").args([
+            "--silent",
+            "--max-time",
+            "20",
+            "--write-out",
+            "%{http_code}",
+            &url,
+        ]))
+        .stdout
     };
     eventually(SOON, "the certificate deployed", async || {
         let answer = ask(&own, "shop.test");
@@ -78,7 +85,7 @@ async fn a_handshake_with_caddy_shows_our_certificate() {
     command.env("XDG_DATA_HOME", files.path().join("data"));
     command.env("XDG_CONFIG_HOME", files.path().join("config"));
     let caddy = Process::spawn("caddy", &command).unwrap();
-    let shown = eventually(Duration::from_secs(60), "a handshake", async || {
+    let shown = eventually(Duration::from_secs(120), "a handshake", async || {
         visited(https, "shop.test", &root).map_err(|why| format!("{why}\n{}", caddy.log()))
     })
     .await;
