@@ -176,6 +176,9 @@ mod tests {
             (P::ACME_NEW_ORDER, 403, "unauthorized", None, "trouble", "acme-account"),
             (P::ACME_NEW_ORDER, 404, "malformed", None, "trouble", "acme-malformed"),
             (P::ACME_NEW_ORDER, 400, "accountDoesNotExist", None, "account-gone", "acme-account"),
+            (P::ACME_NEW_ORDER, 400, "accountDoesNotExist", Some(9), "wait", "acme-account"),
+            (P::ACME_NEW_ORDER, 503, "serverInternal", None, "wait", "acme-server"),
+            (P::ACME_NONCE, 500, "serverInternal", Some(9), "wait", "acme-server"),
             (P::ACME_NEW_ORDER, 403, "userActionRequired", None, "trouble", "acme-terms"),
             (
                 P::ACME_NEW_ACCOUNT,

@@ -1,6 +1,6 @@
 //! One place for one server: its directory, its database, its ports; and a client that may find nobody there.
 
-use std::{path::PathBuf, process::ExitStatus, time::Duration};
+use std::{cell::Cell, path::PathBuf, process::ExitStatus, time::Duration};
 
 use bytes::Bytes;
 use holdfast_gateway::client::{Client, ClientConfig};
@@ -23,6 +23,8 @@ pub(crate) struct Site {
     client: Client,
     short_lived: bool,
     process: Option<Process>,
+    /// Renewals that were asked for again because no answer came in time: each may have been heard.
+    repeated: Cell<u64>,
 }
 
 impl Site {
@@ -44,7 +46,7 @@ impl Site {
         replica.port = api;
         let time_limit = Duration::from_secs(10);
         let client = Client::new(ClientConfig { time_limit, ..ClientConfig::default() }).unwrap();
-        Self { replica, database, client, short_lived, process: None }
+        Self { replica, database, client, short_lived, process: None, repeated: Cell::new(0) }
     }
 
     /// Starts the server with this in its environment; `Died` if it does not live to be ready.
@@ -107,9 +109,18 @@ impl Site {
                     return Ok((reply.status(), body));
                 }
                 Err(_) if self.is_over() => return Err(Died),
-                Err(error) => println!("{method} {path}: {error:?}"),
+                Err(error) => {
+                    println!("{method} {path}: {error:?}");
+                    let again = u64::from(path.ends_with("/renew"));
+                    self.repeated.set(self.repeated.get() + again);
+                }
             }
         }
+    }
+
+    /// How many renewals may have been heard beside those that were answered.
+    pub(crate) fn repeated(&self) -> u64 {
+        self.repeated.get()
     }
 
     /// Counts rows, from outside.

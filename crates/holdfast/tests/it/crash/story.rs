@@ -194,7 +194,7 @@ impl Story {
         let certificates: u64 = finalized.iter().sum();
         // The first, and one for each time a renewal was asked for.
         let wanted = match self {
-            Self::Life | Self::Account => 2..=u64::from(1 + telling.renewals),
+            Self::Life | Self::Account => 2..=u64::from(1 + telling.renewals) + site.repeated(),
             Self::Import => 0..=0,
             Self::Queue | Self::Slow => 1..=1,
             Self::Window => 2..=u64::MAX,
