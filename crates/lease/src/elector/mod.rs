@@ -236,7 +236,10 @@ impl Elector {
         F: FnOnce(Work) -> Fut,
         Fut: Future<Output = T>,
     {
-        self.contend(name, Wish::default()).once(work).await
+        // Whoever contends for it already keeps its wish.
+        let known = lock(&self.shared.handles).get(name).and_then(Weak::upgrade).map(Leadership);
+        let lease = known.unwrap_or_else(|| self.contend(name, Wish::default()));
+        lease.once(work).await
     }
 
     /// The events of all leases from now on, in order, none missing.

@@ -73,6 +73,19 @@ async fn a_second_operation_of_one_process_is_refused_and_the_first_goes_on() {
 }
 
 #[tokio::test]
+async fn an_operation_leaves_the_wish_of_who_contends_already() {
+    let mut store = MemoryStore::new();
+    let ann = elector(&store, "ann");
+    let wish = Wish { priority: Priority(5), failback: None };
+    let lease = ann.contend(&name("sweep"), wish);
+    let first = soon("a term", lease.elected()).await.unwrap();
+    ann.operation(&name("sweep"), async |_| ()).await.unwrap();
+    until("another term", || lease.term().is_some_and(|term| term > first)).await;
+    let row = store.look(&[name("sweep")]).await.unwrap().answer.remove(0).0.unwrap();
+    assert_eq!(row.priority, Priority(5));
+}
+
+#[tokio::test]
 async fn a_handle_that_is_dropped_leaves_the_others_their_lease() {
     let ann = elector(&MemoryStore::new(), "ann");
     let first = ann.contend(&name("sweep"), Wish::default());

@@ -25,7 +25,7 @@ const BOUNDS: Bounds = Bounds {
     restarts: 0,
 };
 
-const BEACON: Bounds = Bounds { beacon: true, cuts: 1, restarts: 1, ticks: 1, ..BOUNDS };
+const BEACON: Bounds = Bounds { beacon: true, cuts: 1, restarts: 1, ticks: 1, terms: 2, ..BOUNDS };
 
 /// The most memory this process ever had, in MB.
 fn peak_memory() -> u64 {
@@ -103,8 +103,21 @@ fn the_invariants_hold_for_three_contenders_through_a_crash_and_a_lost_message()
 }
 
 #[test]
+fn what_a_beacon_leaves_holds_through_a_cut() {
+    assert_eq!(holds(Bounds { restarts: 0, ticks: 2, ..BEACON }), [DARK]);
+}
+
+#[test]
 fn what_a_beacon_leaves_holds_through_a_cut_and_a_restart() {
     assert_eq!(holds(BEACON), [DARK]);
+}
+
+#[test]
+fn what_a_beacon_leaves_holds_through_a_restart() {
+    assert!(
+        holds(Bounds { cuts: 0, ticks: 2, ..BEACON }).is_empty(),
+        "a restart passed for a death"
+    );
 }
 
 #[test]

@@ -46,10 +46,25 @@ impl State {
     }
 
     fn plan_acquire(&mut self, name: &Name, hesitation: Duration, now: Moment) {
+        let (lit, patience) = (self.lit, self.timing.request_timeout);
         let Some(lease) = self.leases.get_mut(name) else { return };
         let Phase::Following(following) = &mut lease.phase else { return };
         following.next = Next::Acquire { unchanged: None };
         following.due = following.not_before.max(now + hesitation);
+        // What is won in the dark is held without a beacon: wait a little for it to be lit.
+        if lease.beacon && !lit {
+            following.due = following.due.max(following.began + patience);
+        }
+    }
+
+    /// Whoever waited for the beacon looks again.
+    pub(crate) fn beacon_lit(&mut self, now: Moment) {
+        self.lit = true;
+        for lease in self.leases.values_mut().filter(|lease| lease.beacon) {
+            if let Phase::Following(following) = &mut lease.phase {
+                following.look_at(now);
+            }
+        }
     }
 
     /// Someone else's: look again when it should have expired, or take it when it has shown no life for a whole lease.

@@ -241,7 +241,7 @@ impl State {
 
 /// Follows from now on, giving others the first go until `not_before`.
 pub(crate) fn follow(now: Moment, not_before: Moment) -> Phase {
-    Phase::Following(Following::new(now, not_before, now))
+    Phase::Following(Following::new(now, not_before))
 }
 
 pub(crate) fn tell(name: &Name, term: Term, happening: Happening) -> Action {

@@ -50,6 +50,8 @@ pub(crate) struct Following {
     pub(crate) due: Moment,
     /// Not to acquire before this: someone else is to have the first go.
     pub(crate) not_before: Moment,
+    /// When it began to follow.
+    pub(crate) began: Moment,
     pub(crate) sight: Option<Sight>,
     /// Since when the store has answered every request.
     pub(crate) steady_since: Moment,
@@ -57,8 +59,9 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    pub(crate) fn new(due: Moment, not_before: Moment, steady_since: Moment) -> Self {
-        Self { next: Next::Look, due, not_before, sight: None, steady_since, asked_at: None }
+    pub(crate) fn new(now: Moment, not_before: Moment) -> Self {
+        let (next, sight, asked_at) = (Next::Look, None, None);
+        Self { next, due: now, not_before, began: now, sight, steady_since: now, asked_at }
     }
 
     pub(crate) fn look_at(&mut self, due: Moment) {

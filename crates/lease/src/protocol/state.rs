@@ -109,7 +109,7 @@ impl State {
                 // Whatever was told while nobody listened is found by looking.
                 self.woken(None, now);
             }
-            Input::Beacon { lit: true } => self.lit = true,
+            Input::Beacon { lit: true } => self.beacon_lit(now),
             Input::Beacon { lit: false } => self.beacon_lost(now, actions),
             Input::Answered(id, reply) => self.answered(id, reply, now, actions),
             Input::Failed(id) => self.failed(id, now),
@@ -139,7 +139,7 @@ impl State {
         (lease.wish, lease.beacon) = (wish, beacon);
         lease.wanted = true;
         if lease.phase == Phase::Idle {
-            lease.phase = Phase::Following(Following::new(now, now, now));
+            lease.phase = Phase::Following(Following::new(now, now));
         }
     }
 

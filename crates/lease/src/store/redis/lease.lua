@@ -85,7 +85,7 @@ function operation.acquire()
         ttl = ttl, expires = now + ttl, since = now, priority = priority, step_down = '', successor = '' }
     write(KEYS[1], row)
     record(row, reason, from, holder, '')
-    return { 'granted', shown(row) }
+    return { reason == 'created' and 'created' or 'granted', shown(row) }
 end
 
 -- ARGV: incarnation, then term and ttl for each lease

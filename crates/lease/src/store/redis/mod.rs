@@ -7,6 +7,7 @@ mod address;
 mod listener;
 mod reading;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -30,6 +31,8 @@ pub struct RedisStore {
     limit: Duration,
     link: Option<Link>,
     script: Script,
+    /// The leases that this process has entered in the list of all.
+    listed: BTreeSet<Name>,
 }
 
 impl RedisStore {
@@ -47,6 +50,7 @@ impl RedisStore {
             limit: request_timeout,
             link: None,
             script: Script::new(SCRIPT),
+            listed: BTreeSet::new(),
         })
     }
 
@@ -170,14 +174,17 @@ impl Store for RedisStore {
         let (at, (verdict, row)): (i64, (String, Vec<String>)) = self.run(doing, call).await?;
         let row = reading::lease(&row).map_err(misread(doing))?.map(|(_, row)| row);
         let answer = match (verdict.as_str(), row) {
-            ("granted", Some(row)) => Acquired::Granted(row),
+            ("granted" | "created", Some(row)) => Acquired::Granted(row),
             ("too-late", _) => Acquired::TooLate,
             (_, row) => Acquired::Refused(row),
         };
-        if matches!(&answer, Acquired::Granted(row) if row.beat == 0) {
+        // Once per process would do, if nobody ever emptied the server.
+        let granted = matches!(answer, Acquired::Granted(_));
+        if granted && (verdict == "created" || !self.listed.contains(&request.name)) {
             let mut listed = redis::cmd("SADD");
             listed.arg(self.names_key()).arg(request.name.as_str());
             self.command::<i64>(doing, &listed).await?;
+            self.listed.insert(request.name.clone());
         }
         Ok(At { at: reading::time(at), answer })
     }
