@@ -26,11 +26,17 @@ impl Scratch {
         // Held so that no other process takes a directory for abandoned before its lock is taken.
         let gate = lock_file(&base.join("run.lock"))?;
         gate.lock()?;
-        reap(&runs);
+        let abandoned = abandoned(&runs);
         let directory = tempfile::Builder::new().prefix("").tempdir_in(&runs)?;
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
         let lock = lock_file(&directory.path().join(".lock"))?;
         lock.lock()?;
+        // Removing may take long, and others wait at the gate; what is removed is locked by us.
+        drop(gate);
+        for (directory, _lock) in abandoned {
+            // A server that is just dying may still write there: the next run finds what is left.
+            fs::remove_dir_all(directory).ok();
+        }
         Ok(Self { directory, _lock: lock })
     }
 
@@ -66,13 +72,16 @@ pub(crate) fn lock_file(path: &Path) -> Result<File> {
         .with_context(|| format!("opening {}", path.display()))
 }
 
-fn reap(runs: &Path) {
-    for entry in fs::read_dir(runs).into_iter().flatten().flatten() {
-        let abandoned =
-            lock_file(&entry.path().join(".lock")).is_ok_and(|lock| lock.try_lock().is_ok());
-        if abandoned {
-            // A server that is just dying may still write here: the next run finds what is left.
-            fs::remove_dir_all(entry.path()).ok();
+/// Directories whose owner is gone, locked by us from now on.
+fn abandoned(runs: &Path) -> Vec<(PathBuf, File)> {
+    let entries = fs::read_dir(runs).into_iter().flatten().flatten();
+    let mut abandoned = Vec::new();
+    for directory in entries.map(|entry| entry.path()) {
+        if let Ok(lock) = lock_file(&directory.join(".lock"))
+            && lock.try_lock().is_ok()
+        {
+            abandoned.push((directory, lock));
         }
     }
+    abandoned
 }
