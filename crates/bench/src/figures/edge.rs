@@ -92,13 +92,14 @@ fn names(prefix: &str) -> Result<Vec<Certificate>> {
 
 async fn rates(ground: &Ground, loaded: usize) -> Result<Rates> {
     let edge = Edge::start(ground, loaded).await?;
-    let mut bare = Bare::connect(&edge.haproxy).await?;
     let mut rates = Rates::default();
     for run in 0..ground.runs {
         let bare_names = names(&format!("b{run}"))?;
-        rates.new_bare.push(bare.add(&bare_names).await?);
+        // HAProxy hangs up on who says nothing for ten seconds.
+        rates.new_bare.push(Bare::connect(&edge.haproxy).await?.add(&bare_names).await?);
         let ours = format!("a{run}");
         rates.new.push(edge.rate(&names(&ours)?).await?);
+        let mut bare = Bare::connect(&edge.haproxy).await?;
         rates.renewed_bare.push(bare.renew(&bare_names).await?);
         rates.renewed.push(edge.rate(&names(&ours)?).await?);
         ground.say(format!(

@@ -32,14 +32,14 @@ pub(super) async fn measure(ground: &Ground) -> Result<String> {
          `fsync` and `synchronous_commit` on, Redis without persistence.\n\n",
         ground.runs
     );
+    let handoff = handoff::measure(ground).await?;
+    // Both wait more than they work.
+    let (crash, idle) = tokio::join!(crash::measure(ground), idle::measure(ground));
+    let (crash, idle) = (crash?, idle?);
     text += &operation::measure(ground).await?;
     text += &batch::measure(ground).await?;
     text += &belief::measure(ground).await?;
-    text += &handoff::measure(ground).await?;
-    // Both wait more than they work.
-    let (crash, idle) = tokio::join!(crash::measure(ground), idle::measure(ground));
-    text += &crash?;
-    text += &idle?;
+    text.extend([handoff, crash, idle]);
     Ok(text)
 }
 

@@ -45,7 +45,6 @@ impl Bare {
 
     /// Adds these; how many per second.
     pub(super) async fn add(&mut self, certificates: &[Certificate]) -> Result<f64> {
-        // Someone who asked nothing for ten seconds was hung up on.
         let begun = Instant::now();
         for certificate in certificates {
             let file = format!("{}/{}.pem", self.directory, certificate.name);
