@@ -161,10 +161,13 @@ impl State {
 }
 
 fn sighting(before: Option<Sight>, row: &Row, now: Moment) -> Sight {
-    let version = row.version();
+    let (version, owned_since) = (row.version(), row.since);
     match before {
-        Some(sight) if sight.version == version => sight,
-        Some(sight) if sight.version.term == row.term => Sight { version, since: now, ..sight },
-        _ => Sight { version, since: now, term_since: now },
+        // A store that lost the row may show its owner in the same term again, at its first act: that is life too.
+        Some(sight) if sight.version == version && sight.owned_since == owned_since => sight,
+        Some(sight) if sight.version.term == row.term => {
+            Sight { version, owned_since, since: now, ..sight }
+        }
+        _ => Sight { version, owned_since, since: now, term_since: now },
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::identity::{Holder, Priority, Term};
-use crate::row::Version;
+use crate::row::{StoreTime, Version};
 
 /// How a lease is contended for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -81,6 +81,8 @@ pub(crate) enum Next {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Sight {
     pub(crate) version: Version,
+    /// Since when it is owned, by the store's clock.
+    pub(crate) owned_since: StoreTime,
     /// When this version was first seen.
     pub(crate) since: Moment,
     /// When this term was first seen.
