@@ -23,8 +23,7 @@ fn receiver() -> (String, Arc<Mutex<Vec<String>>>) {
             let Ok(mut stream) = stream else { continue };
             let mut request = String::new();
             let mut buffer = [0; 8_192];
-            // Bodies are JSON objects, and end with one brace more than they have room for.
-            while !(request.contains("\r\n\r\n") && request.ends_with("}}")) {
+            while !is_whole(&request) {
                 match stream.read(&mut buffer) {
                     Ok(0) | Err(_) => break,
                     Ok(read) => request.push_str(&String::from_utf8_lossy(&buffer[..read])),
@@ -35,6 +34,13 @@ fn receiver() -> (String, Arc<Mutex<Vec<String>>>) {
         }
     });
     (url, got)
+}
+
+/// Has all of the body come that the head says?
+fn is_whole(request: &str) -> bool {
+    let Some((head, body)) = request.split_once("\r\n\r\n") else { return false };
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    length.is_some_and(|length| body.len() >= length.parse().unwrap())
 }
 
 #[tokio::test]
