@@ -70,7 +70,12 @@ impl Checked {
     /// certificate.
     pub(crate) async fn fetch(change: &Change, bundles: &dyn Bundles) -> Result<Result<Self>> {
         match bundles.bundle(change).await {
-            Ok(Some(bundle)) => Ok(Self::of(&bundle, change)),
+            Ok(Some(bundle)) => {
+                let change = change.clone();
+                // Checking keys takes the processor for a moment, which others on this thread need not wait for.
+                let checked = tokio::task::spawn_blocking(move || Self::of(&bundle, &change));
+                checked.await.map_err(|_| Error::Stopped)
+            }
             Ok(None) => Ok(Err(Error::Gone)),
             Err(error) if error.is_transient() => Err(error),
             Err(error) => Ok(Err(error)),
