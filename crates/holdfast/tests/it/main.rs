@@ -27,3 +27,4 @@ mod server;
 mod token;
 mod up;
 mod usage;
+mod webhook;
