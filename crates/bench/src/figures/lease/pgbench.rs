@@ -52,7 +52,7 @@ async fn same_term(url: &str, clients: usize) -> Result<i64> {
 fn script(texts: &[Text; 3], operation: Operation) -> Result<String> {
     let mut script = String::from("\\if :prepared = 0\n");
     for Text { name, sql, types } in texts {
-        script += &format!("PREPARE {name} ({}) AS {sql};\n", types);
+        script += &format!("PREPARE {name} ({types}) AS {sql};\n");
     }
     script += "\\set prepared 1\n\\endif\n";
     let [acquire, renew, release] = texts;
