@@ -68,7 +68,6 @@ fn options(coordination: &Coordination) -> Options {
 }
 
 /// What went wrong, in one sentence.
-#[expect(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 pub(crate) fn failed(error: Error) -> Failure {
     match error {
         Error::Store(error) => super::store::failed(error),
