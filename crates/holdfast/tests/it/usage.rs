@@ -28,7 +28,9 @@ fn wrong_words_are_wrong_usage() {
         &["up", "--api", "8600"],
         &["up", "--frobnicate"],
         &["dev", "dns", "set", "shop.test"],
-        &["lease", "list"],
+        &["lease"],
+        &["lease", "release"],
+        &["lease", "step-down", "holdfast", "--to"],
     ];
     for words in cases {
         let ended = Ended::of(program().args(*words));

@@ -109,23 +109,31 @@ async fn is_linearizable(url: &str, expires_first: bool) {
     }
 }
 
-/// The checker can fail: each of these lies about a real history must be found out.
+/// How many times a lie of one kind is told before it counts as believed. A single one may be consistent with everything else:
+/// a release that is said not to have been can be taken for an expiry, where nobody looked before the lease would have ended.
+const TOLD: usize = 12;
+
+/// The checker can fail: lies of each of these kinds about a real history must be found out.
 fn corruptions_are_found(history: &[Op], expires_first: bool) {
     let mut history = history.to_vec();
     history.sort_by_key(|op| op.begun);
-    let middle = history.len() / 2;
     let mut found = 0;
     for (what, lie) in LIES {
-        let mut lied = history.clone();
-        let Some(told) = lied.iter_mut().skip(middle).find_map(|op| lie(op).then_some(op.begun))
-        else {
+        let tellings = (history.len() / 2..history.len()).filter_map(|at| {
+            let mut lied = history.clone();
+            lie(&mut lied[at]).then_some(lied)
+        });
+        let mut tellings = tellings.take(TOLD).peekable();
+        if tellings.peek().is_none() {
             continue;
-        };
-        let verdict = check(lied, expires_first);
-        assert!(!verdict.linearizable, "{what} at {told} was believed");
+        }
+        assert!(
+            tellings.any(|lied| !check(lied, expires_first).linearizable),
+            "{what} was believed"
+        );
         found += 1;
     }
-    assert!(found >= 4, "only {found} lies could be told");
+    assert!(found >= 4, "only {found} kinds of lies could be told");
 }
 
 type Lie = fn(&mut Op) -> bool;

@@ -13,7 +13,7 @@ pub(crate) fn take(data: &Path) -> Result<File, Failure> {
     let shown = data.display();
     let refused = |error: std::io::Error| {
         Failure::failed(format!(
-            "{shown} cannot be used ({error}); name a directory this user may write with --data."
+            "The directory {shown} cannot be used ({error}); name a directory this user may write with --data."
         ))
     };
     std::fs::create_dir_all(data).map_err(refused)?;
@@ -40,7 +40,7 @@ fn in_use(file: &mut File, data: &Path) -> Failure {
     file.read_to_string(&mut pid).ok();
     let process = if pid.is_empty() { String::new() } else { format!(" (process {pid})") };
     Failure::failed(format!(
-        "{} is in use by another `holdfast`{process}; stop that one, or name another directory with --data.",
+        "The directory {} is in use by another `holdfast`{process}; stop that one, or name another with --data.",
         data.display()
     ))
 }
