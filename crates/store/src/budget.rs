@@ -68,6 +68,8 @@ pub(crate) struct Room {
     pub(crate) paused_until: Option<Timestamp>,
     pub(crate) budget: Budget,
     pub(crate) in_flight: u32,
+    /// How many orders were given ever.
+    pub(crate) turn: i64,
 }
 
 impl Room {

@@ -11,7 +11,7 @@ use holdfast_model::{DomainId, Hostname, Note, Timestamp};
 use uuid::Uuid;
 
 use crate::{
-    CertificateId, Error, Page, Paged, Result,
+    Actor, CertificateId, Error, Page, Paged, Result,
     row::{Fields, change},
 };
 
@@ -100,6 +100,8 @@ pub struct Edge {
     pub last_error: Option<Note>,
     /// What its agent said of itself.
     pub agent: EdgeAgent,
+    /// Names that it does not serve as desired, and said why.
+    pub refusals: u64,
     /// Files there that are none of ours.
     pub strangers: u64,
     /// Of those, how many serve a name of ours.
@@ -197,11 +199,36 @@ pub struct DeploymentStatus {
     pub seen: Option<(String, Timestamp)>,
 }
 
+/// What went with an edge that a person removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemovedEdge {
+    /// The group it was of.
+    pub group: String,
+    /// The names of its tokens, which work no more.
+    pub tokens: Vec<String>,
+}
+
+impl RemovedEdge {
+    /// As the event log tells it.
+    pub(crate) fn told(&self, name: &str) -> String {
+        let tokens = match self.tokens.as_slice() {
+            [] => "it had no token".to_owned(),
+            tokens => format!("its tokens work no more: {}", tokens.join(", ")),
+        };
+        format!("edge `{name}` of group `{}` was removed; {tokens}", self.group)
+    }
+}
+
 /// Edges.
 #[async_trait]
 pub trait Edges: Send + Sync {
-    /// Makes an edge known, or finds it again by name (its group may have changed).
+    /// Makes an edge known, or finds it again by name. In another group than before it is a new edge: what it was seen serving
+    /// there says nothing of what it serves here.
     async fn register_edge(&self, new: &NewEdge) -> Result<Edge>;
+
+    /// Forgets the edge of this name and everything it said, ends its tokens, and makes domains due that wait for it. None where
+    /// there is no such edge.
+    async fn remove_edge(&self, name: &str, actor: &Actor) -> Result<Option<RemovedEdge>>;
 
     /// Keeps what an edge's agent says of itself.
     async fn describe_edge(&self, edge: EdgeId, agent: &EdgeAgent) -> Result<()>;
@@ -227,7 +254,8 @@ pub trait Edges: Send + Sync {
     /// Everything a group should serve, in parts. `RevisionGone` when a restore came between two parts.
     async fn desired(&self, group: &str, page: &Page) -> Result<Desired>;
 
-    /// Takes a report, and makes domains that wait for it due. What it says of domains of other groups is not heard.
+    /// Takes a report, and makes domains that wait for it due. What it says of domains of other groups is not heard, nor that it has
+    /// applied what is not there yet: that is of a future which was lost, and it counts as having applied nothing.
     async fn observe(&self, edge: EdgeId, report: &EdgeReport) -> Result<()>;
 
     /// How a domain's deployment stands.

@@ -20,6 +20,7 @@ mod event;
 mod fence;
 mod key;
 mod keyring;
+mod lane;
 mod maintenance;
 mod migration;
 mod open;
@@ -52,12 +53,13 @@ pub use desk::{ChallengeDesk, is_token};
 pub use domain::{Added, DomainFilter, DomainPatch, Domains, Import, NewDomain};
 pub use edge::{
     Change, Changes, DeploymentStatus, Desired, Edge, EdgeAgent, EdgeId, EdgeIdentity, EdgeReport,
-    Edges, NewEdge, Observation, Refusal, Revision,
+    Edges, NewEdge, Observation, Refusal, RemovedEdge, Revision,
 };
 pub use error::{Error, Result};
 pub use event::{Actor, Event, EventBody, EventCursor, Events};
 pub use fence::{Fence, LeaseHome};
 pub use key::{Keys, MasterKey, Rotation, proof_answer};
+pub use lane::{Lane, Room};
 pub use maintenance::{Maintenance, Restored, SweepCursor, Swept};
 pub use open::{OpenOptions, master_key_id, migrate, open};
 pub use order::{Order, OrderId, Orders};

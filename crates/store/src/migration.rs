@@ -31,6 +31,11 @@ pub(crate) const POSTGRES: &[Migration] = &[
         name: "edge",
         sql: include_str!("../migrations/postgres/0004_edge.sql"),
     },
+    Migration {
+        version: 5,
+        name: "lanes",
+        sql: include_str!("../migrations/postgres/0005_lanes.sql"),
+    },
 ];
 
 /// SQLite's.
@@ -51,6 +56,11 @@ pub(crate) const SQLITE: &[Migration] = &[
         sql: include_str!("../migrations/sqlite/0003_webhook.sql"),
     },
     Migration { version: 4, name: "edge", sql: include_str!("../migrations/sqlite/0004_edge.sql") },
+    Migration {
+        version: 5,
+        name: "lanes",
+        sql: include_str!("../migrations/sqlite/0005_lanes.sql"),
+    },
 ];
 
 /// The newest step known.

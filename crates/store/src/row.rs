@@ -25,7 +25,7 @@ pub(crate) use self::account::{account, budget, terms};
 pub(crate) use self::certificate::{Unopened, certificate};
 pub(crate) use self::challenge::{answer, challenge, open_challenge};
 pub(crate) use self::claim::claim;
-pub(crate) use self::domain::{claimed, domain, domain_columns, listed, sorted_out};
+pub(crate) use self::domain::{claimed, domain, domain_columns, listed, place, sorted_out};
 pub(crate) use self::edge::{
     adoption, change, edge, identity, refusal, report, reports, revision, stranger,
 };

@@ -80,6 +80,6 @@ pub trait Strangers: Send + Sync {
     /// What an edge is to be told to take over now: what it was not told yet, or told a while ago without an answer.
     async fn adoptions(&self, edge: EdgeId) -> Result<Vec<Adoption>>;
 
-    /// The edge has said how these went.
-    async fn adopted(&self, edge: EdgeId, done: &[Adoption]) -> Result<()>;
+    /// The edge has said how these went; gives those that it had been asked for, each once.
+    async fn adopted(&self, edge: EdgeId, done: &[Adoption]) -> Result<Vec<Adoption>>;
 }

@@ -82,6 +82,10 @@ pub trait Tokens: Send + Sync {
     /// Keeps a token; the same hash again is the same token.
     async fn keep_token(&self, new: &NewToken) -> Result<Token>;
 
+    /// Keeps the token that an installation begins with: only if there is no other that works and may do everything. However many
+    /// try at once, one is kept. None when there is another.
+    async fn keep_first_token(&self, new: &NewToken) -> Result<Option<Token>>;
+
     /// The unrevoked token of this hash.
     async fn token(&self, hash: &[u8; 32]) -> Result<Option<Token>>;
 

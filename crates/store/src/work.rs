@@ -10,7 +10,9 @@ use async_trait::async_trait;
 use holdfast_gateway::point::Point;
 use holdfast_model::{Domain, DomainId, State, Timestamp, Transition};
 
-use crate::{AccountId, Actor, NewCertificate, NewChallenge, OrderId, OrderLimits, Result, Secret};
+use crate::{
+    AccountId, Actor, NewCertificate, NewChallenge, OrderId, OrderLimits, Result, Room, Secret,
+};
 
 /// Who claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,10 +91,16 @@ pub struct Commit {
 /// Working on domains.
 #[async_trait]
 pub trait Work: Send + Sync {
-    /// Claims up to `limit` due domains for `hold`.
-    async fn claim(&self, who: &Claimant, limit: u32, hold: Duration) -> Result<WorkBatch>;
+    /// Claims up to `limit` due domains for `hold`, of whatever lane.
+    async fn claim(&self, who: &Claimant, limit: u32, hold: Duration) -> Result<WorkBatch> {
+        self.claim_lanes(who, &Room::shared(limit), hold).await
+    }
 
-    /// Claims up to `limit` queued domains for which the account may order now, renewals first, and makes out their orders.
+    /// Claims due domains for `hold`, as many of each lane as there is room for it. In each lane, who has been due longest is first.
+    async fn claim_lanes(&self, who: &Claimant, room: &Room, hold: Duration) -> Result<WorkBatch>;
+
+    /// Claims up to `limit` queued domains for which the account may order now, and makes out their orders. Renewals go first, but
+    /// of every four orders one is for who has no certificate yet.
     async fn admit(
         &self,
         who: &Claimant,

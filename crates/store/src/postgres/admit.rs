@@ -12,6 +12,7 @@ use super::{
 use crate::{
     AccountId, Admission, Claimant, Claimed, Error, OrderLimits, Result,
     budget::Room,
+    lane::turns_of_new,
     pool::Transaction,
     query::order::IN_FLIGHT,
     row::{Fields as _, budget, domain_columns, sorted_out},
@@ -32,21 +33,39 @@ const WAITING: &str = concat!(
 );
 
 const LOCK: &str = "
-    SELECT paused_until, budget_at, clock_timestamp() AS now FROM acme_account WHERE id = $1 FOR UPDATE";
+    SELECT paused_until, budget_at, turn, clock_timestamp() AS now FROM acme_account WHERE id = $1 FOR UPDATE";
 
+/// Those who may be given an order, with or without a certificate, who has waited longest first.
+macro_rules! waiting {
+    ($new:literal) => {
+        concat!(
+            "FROM domain WHERE ",
+            queued!(),
+            " AND state = ANY ($6) AND (wanted IS NULL OR wanted = ANY ($9)) AND (certificate_id IS NULL) = ",
+            $new
+        )
+    };
+}
+
+/// `$10` is how many of the orders are first offered to those without a certificate.
 const TAKE: &str = concat!(
-    "WITH picked AS (
-        SELECT id, gen_random_uuid() AS order_id FROM domain WHERE ",
-    queued!(),
-    "     AND state = ANY ($6) AND (wanted IS NULL OR wanted = ANY ($9))
-        ORDER BY (certificate_id IS NULL), queued_at, id LIMIT $4 FOR UPDATE SKIP LOCKED),
+    "WITH renewing AS (SELECT id ",
+    waiting!("false"),
+    " ORDER BY queued_at, id LIMIT $4 - (SELECT count(*) FROM (SELECT 1 ",
+    waiting!("true"),
+    " LIMIT $10) n) FOR UPDATE SKIP LOCKED),
+    new AS (SELECT id ",
+    waiting!("true"),
+    " ORDER BY queued_at, id LIMIT $4 - (SELECT count(*) FROM renewing) FOR UPDATE SKIP LOCKED),
+    picked AS (SELECT id, gen_random_uuid() AS order_id FROM (SELECT id FROM renewing UNION ALL SELECT id FROM new) p),
     claimed AS (UPDATE domain d SET ",
     take_claim!(),
     ", order_id = picked.order_id FROM picked WHERE d.id = picked.id RETURNING d.*),
     ordered AS (
         INSERT INTO acme_order (id, domain_id, account_id, cost, created_at)
         SELECT order_id, id, $5, $7, clock_timestamp() FROM claimed),
-    spent AS (UPDATE acme_account SET budget_at = $8 + (SELECT count(*) FROM claimed) * $7 * interval '1 microsecond'
+    spent AS (UPDATE acme_account SET budget_at = $8 + (SELECT count(*) FROM claimed) * $7 * interval '1 microsecond',
+            turn = turn + (SELECT count(*) FROM claimed)
         WHERE id = $5)
     SELECT ",
     domain_columns!(),
@@ -100,6 +119,7 @@ async fn room(
         paused_until: row.maybe_at("paused_until")?.filter(|until| *until > now),
         budget: budget(&row, limits)?,
         in_flight,
+        turn: row.number("turn")?,
     })
 }
 
@@ -121,7 +141,8 @@ async fn take(
         .bind(known_states())
         .bind(micros(room.budget.cost()))
         .bind(super::time(base))
-        .bind(known_wants());
+        .bind(known_wants())
+        .bind(i64::from(turns_of_new(room.turn, allowed)));
     let (work, aside) = sorted_out(&transaction.rows(statement).await?)?;
     if !aside.is_empty() {
         let statement = sql(PUT_ASIDE).bind(aside.clone()).bind(who.incarnation);

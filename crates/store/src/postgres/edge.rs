@@ -1,5 +1,7 @@
 //! Edges: what they should serve, and what they were seen serving.
 
+mod removal;
+
 use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
@@ -10,8 +12,8 @@ use uuid::Uuid;
 
 use super::{PostgresStore, collision_free, domain::due_unless_claimed, sql};
 use crate::{
-    Changes, DeploymentStatus, Desired, Edge, EdgeAgent, EdgeId, EdgeIdentity, EdgeReport, Edges,
-    Error, NewEdge, Observation, Page, Paged, Refusal, Result, Revision, Topic,
+    Actor, Changes, DeploymentStatus, Desired, Edge, EdgeAgent, EdgeId, EdgeIdentity, EdgeReport,
+    Edges, Error, NewEdge, Observation, Page, Paged, Refusal, RemovedEdge, Result, Revision, Topic,
     edge::ListingPlace,
     page::{name_after, paged},
     pool::Statement,
@@ -25,6 +27,8 @@ macro_rules! select_edge {
             "SELECT e.*, e.last_seen_at > clock_timestamp() - interval '30 seconds' AS live,
                 (SELECT count(*) FROM deployment p, revision r WHERE p.edge_group = e.edge_group
                     AND p.revision > CASE WHEN e.epoch = r.epoch THEN e.revision ELSE 0 END) AS behind,
+                (SELECT count(*) FROM observation o JOIN domain d ON d.id = o.domain_id AND d.edge_group = e.edge_group
+                    WHERE o.edge_id = e.id AND o.error_code IS NOT NULL) AS refusals,
                 (SELECT count(*) FROM stranger s WHERE s.edge_id = e.id) AS strangers,
                 (SELECT count(*) FROM stranger s WHERE s.edge_id = e.id AND s.shadows) AS shadows
             FROM edge e WHERE ",
@@ -33,12 +37,11 @@ macro_rules! select_edge {
     };
 }
 
+// Who met one of another group has dismissed it before.
 const REGISTER: &str = "
     INSERT INTO edge AS e (id, name, edge_group, registered_at, last_seen_at)
     VALUES ($1, $2, $3, clock_timestamp(), clock_timestamp())
-    ON CONFLICT (name) DO UPDATE SET edge_group = EXCLUDED.edge_group, last_seen_at = EXCLUDED.last_seen_at,
-        epoch = CASE WHEN e.edge_group = EXCLUDED.edge_group THEN e.epoch ELSE 0 END,
-        revision = CASE WHEN e.edge_group = EXCLUDED.edge_group THEN e.revision ELSE 0 END";
+    ON CONFLICT (name) DO UPDATE SET last_seen_at = EXCLUDED.last_seen_at WHERE e.edge_group = EXCLUDED.edge_group";
 const BY_NAME: &str = select_edge!("e.name = $1");
 const ALL: &str = select_edge!("true ORDER BY e.name");
 const IDENTITY: &str = "SELECT id, edge_group, agent_mode FROM edge WHERE name = $1";
@@ -48,7 +51,7 @@ const DESCRIBE: &str = "
     WHERE id = $1";
 const REFUSALS: &str = "
     SELECT o.domain_id, d.name, o.sha256, o.error_code, o.error_detail, o.seen_at
-    FROM observation o JOIN domain d ON d.id = o.domain_id
+    FROM observation o JOIN edge e ON e.id = o.edge_id JOIN domain d ON d.id = o.domain_id AND d.edge_group = e.edge_group
     WHERE o.edge_id = $1 AND o.error_code IS NOT NULL AND d.name > $2 ORDER BY d.name LIMIT $3";
 const LATEST: &str = "SELECT epoch, number AS revision FROM revision";
 
@@ -72,15 +75,17 @@ const DESIRED: &str = "
 /// failed but are served now. What a failing edge repeats must not drive them round and round. The domains' rows are locked before
 /// anything is kept of them: one that is gone meanwhile is seen to be, and leaves nothing behind.
 const OBSERVE: &str = concat!(
-    "WITH before AS (SELECT id, edge_group, epoch, revision FROM edge WHERE id = $1 FOR UPDATE),
-    heard AS (UPDATE edge e SET last_seen_at = clock_timestamp(), epoch = $2, revision = $3, error_code = $4, error_detail = $5
+    "WITH before AS (
+        SELECT e.id, e.edge_group, e.epoch, e.revision, CASE WHEN r.epoch = $2 AND r.number < $3 THEN 0 ELSE $3 END AS up_to
+        FROM edge e, revision r WHERE e.id = $1 FOR UPDATE OF e),
+    heard AS (UPDATE edge e SET last_seen_at = clock_timestamp(), epoch = $2, revision = b.up_to, error_code = $4, error_detail = $5
         FROM before b WHERE e.id = b.id RETURNING e.id),
     said AS (SELECT * FROM unnest($6::uuid[], $7::text[], $8::text[], $9::text[]) AS s (domain_id, sha256, code, detail)),
     gone AS (
         SELECT p.domain_id FROM before b JOIN deployment p ON p.edge_group = b.edge_group AND p.certificate_id IS NULL
-            AND p.revision > CASE WHEN b.epoch = $2 THEN b.revision ELSE 0 END AND p.revision <= $3),
+            AND p.revision > CASE WHEN b.epoch = $2 THEN b.revision ELSE 0 END AND p.revision <= b.up_to),
     alive AS (
-        SELECT d.id, d.state, d.removing_since, d.certificate_id FROM domain d
+        SELECT d.id, d.state, d.removing_since, d.certificate_id FROM before b JOIN domain d ON d.edge_group = b.edge_group
         WHERE d.id IN (SELECT domain_id FROM said UNION SELECT domain_id FROM gone) AND d.removed_at IS NULL
         ORDER BY d.id FOR NO KEY UPDATE OF d),
     kept AS (
@@ -125,10 +130,12 @@ const STATUSES: &str = status!("d.id = ANY($1::uuid[])");
 #[async_trait]
 impl Edges for PostgresStore {
     async fn register_edge(&self, new: &NewEdge) -> Result<Edge> {
-        let (name, group) = (new.name.as_str(), new.group.as_str());
-        let register = sql(REGISTER).bind(Uuid::now_v7()).bind(name).bind(group);
-        around(Point::STORE_OBSERVE, self.pool.execute("register an edge", register)).await?;
-        edge(&self.pool.one("read an edge", sql(BY_NAME).bind(name)).await?)
+        collision_free(|| self.take_in(new)).await?;
+        edge(&self.pool.one("read an edge", sql(BY_NAME).bind(new.name.as_str())).await?)
+    }
+
+    async fn remove_edge(&self, name: &str, actor: &Actor) -> Result<Option<RemovedEdge>> {
+        collision_free(|| self.dismiss(name, actor)).await
     }
 
     async fn describe_edge(&self, edge: EdgeId, agent: &EdgeAgent) -> Result<()> {

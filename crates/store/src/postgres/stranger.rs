@@ -39,7 +39,8 @@ const TOLD: &str = "
     RETURNING file, name";
 const DONE: &str = "
     DELETE FROM adoption a USING unnest($2::text[], $3::text[]) AS n (file, name)
-    WHERE a.edge_id = $1 AND a.file = n.file AND a.name = n.name";
+    WHERE a.edge_id = $1 AND a.file = n.file AND a.name = n.name
+    RETURNING a.file, a.name";
 
 #[async_trait]
 impl Strangers for PostgresStore {
@@ -86,12 +87,12 @@ impl Strangers for PostgresStore {
         rows.iter().map(adoption).collect()
     }
 
-    async fn adopted(&self, edge: EdgeId, done: &[Adoption]) -> Result<()> {
+    async fn adopted(&self, edge: EdgeId, done: &[Adoption]) -> Result<Vec<Adoption>> {
         let files: Vec<_> = done.iter().map(|one| one.file.clone()).collect();
         let names: Vec<_> = done.iter().map(|one| one.name.to_string()).collect();
         let statement = sql(DONE).bind(edge.0).bind(files).bind(names);
-        around(Point::STORE_OBSERVE, self.pool.execute("end adoptions", statement)).await?;
-        Ok(())
+        let ended = around(Point::STORE_OBSERVE, self.pool.rows("end adoptions", statement)).await?;
+        ended.iter().map(adoption).collect()
     }
 }
 

@@ -1,14 +1,19 @@
 //! API tokens, as hashes.
 
 use async_trait::async_trait;
+use sqlx::Postgres;
 use uuid::Uuid;
 
 use super::{PostgresStore, sql};
-use crate::{Error, NewToken, Result, Token, TokenId, Tokens, row::token};
+use crate::{Error, NewToken, Result, Token, TokenId, Tokens, pool::Statement, row::token};
 
 const KEEP: &str = "
     INSERT INTO token (id, name, scope, hash, edge, edge_group, created_at)
     VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp()) ON CONFLICT (hash) DO NOTHING";
+/// Whoever asks next waits here, and then sees what we did.
+const FIRST: &str = "SELECT one FROM first_token FOR UPDATE";
+const OTHER: &str =
+    "SELECT 1 FROM token WHERE scope = 'admin' AND revoked_at IS NULL AND hash <> $1 LIMIT 1";
 const BY_HASH: &str = "SELECT * FROM token WHERE hash = $1";
 const LIVE: &str = "SELECT * FROM token WHERE hash = $1 AND revoked_at IS NULL";
 const OF_EDGE: &str = "
@@ -20,16 +25,24 @@ const REVOKE: &str =
 #[async_trait]
 impl Tokens for PostgresStore {
     async fn keep_token(&self, new: &NewToken) -> Result<Token> {
-        let keep = sql(KEEP)
-            .bind(Uuid::now_v7())
-            .bind(new.name.as_str())
-            .bind(new.scope.as_str())
-            .bind(new.hash.as_slice())
-            .bind(new.edge.as_deref())
-            .bind(new.group.as_deref());
+        let keep = keep(new);
         self.pool.execute("keep a token", keep).await?;
         let row = self.pool.one("read a token", sql(BY_HASH).bind(new.hash.as_slice())).await?;
         token(&row)?.ok_or(Error::NotFound("token"))
+    }
+
+    async fn keep_first_token(&self, new: &NewToken) -> Result<Option<Token>> {
+        let hash = new.hash.as_slice();
+        let mut transaction = self.pool.begin("keep the first token").await?;
+        transaction.rows(sql(FIRST)).await?;
+        if transaction.row(sql(OTHER).bind(hash)).await?.is_some() {
+            transaction.abandon().await?;
+            return Ok(None);
+        }
+        transaction.execute(keep(new)).await?;
+        let row = transaction.one(sql(BY_HASH).bind(hash)).await?;
+        transaction.commit().await?;
+        token(&row)
     }
 
     async fn token(&self, hash: &[u8; 32]) -> Result<Option<Token>> {
@@ -51,4 +64,14 @@ impl Tokens for PostgresStore {
         let revoked = self.pool.execute("revoke a token", sql(REVOKE).bind(id.0)).await?;
         if revoked.rows_affected() > 0 { Ok(()) } else { Err(Error::NotFound("token")) }
     }
+}
+
+fn keep(new: &NewToken) -> Statement<Postgres> {
+    sql(KEEP)
+        .bind(Uuid::now_v7())
+        .bind(new.name.as_str())
+        .bind(new.scope.as_str())
+        .bind(new.hash.as_slice())
+        .bind(new.edge.as_deref())
+        .bind(new.group.as_deref())
 }

@@ -1,4 +1,4 @@
-//! Claiming due domains. One statement claims and reads; `due_at` is all it looks at.
+//! Claiming due domains. One statement claims and reads; lane and `due_at` are all it looks at.
 
 use std::time::Duration;
 
@@ -10,8 +10,9 @@ use uuid::Uuid;
 
 use super::{PostgresStore, known_states, known_wants, micros, sql};
 use crate::{
-    AccountId, Actor, Admission, Claimant, Claimed, Commit, Error, OrderLimits, Result, Topic,
-    Work, WorkBatch,
+    AccountId, Actor, Admission, Claimant, Claimed, Commit, Error, OrderLimits, Result, Room,
+    Topic, Work, WorkBatch,
+    lane::lane,
     pool::Statement,
     row::{Fields as _, domain_columns, sorted_out},
 };
@@ -38,18 +39,55 @@ macro_rules! take_claim {
 }
 pub(super) use take_claim;
 
-// Those with an open order first: they are few, the CA's patience is short, and they must not starve behind a crowd that waits for DNS.
+/// The due domains of the lane that is served in this place: what is kept for it, and what those before it left of what is shared.
+macro_rules! due_in {
+    ($place:literal, $taken:literal) => {
+        concat!(
+            "SELECT id, due_at FROM domain WHERE due_at <= statement_timestamp() AND ",
+            lane!(),
+            " = ($7::int[])[",
+            $place,
+            "] AND state = ANY ($5) AND (wanted IS NULL OR wanted = ANY ($6))
+            ORDER BY due_at LIMIT ($8::bigint[])[",
+            $place,
+            "] + $4 - ",
+            $taken,
+            " FOR UPDATE SKIP LOCKED"
+        )
+    };
+}
+
+/// What a lane took of what is shared.
+macro_rules! taken_by {
+    ($lane:literal, $place:literal) => {
+        concat!("greatest((SELECT count(*) FROM ", $lane, ") - ($8::bigint[])[", $place, "], 0)")
+    };
+}
+
+// No more is locked than is taken: what others skip because of us would wait for the next poll.
 // A volatile function is no bound for an index; the statement's own start is.
 const CLAIM: &str = concat!(
-    "WITH open AS (
-        SELECT id, due_at FROM domain WHERE due_at <= statement_timestamp() AND order_id IS NOT NULL AND state = ANY ($5)
-          AND (wanted IS NULL OR wanted = ANY ($6))
-        ORDER BY due_at LIMIT $4 FOR UPDATE SKIP LOCKED),
-    rest AS (
-        SELECT id, due_at FROM domain WHERE due_at <= statement_timestamp() AND order_id IS NULL AND state = ANY ($5)
-          AND (wanted IS NULL OR wanted = ANY ($6))
-        ORDER BY due_at LIMIT $4 - (SELECT count(*) FROM open) FOR UPDATE SKIP LOCKED),
-    due AS (SELECT * FROM open UNION ALL SELECT * FROM rest),
+    "WITH one AS (",
+    due_in!("1", "0"),
+    "), taken_1 AS (SELECT ",
+    taken_by!("one", "1"),
+    " AS n), two AS (",
+    due_in!("2", "(SELECT n FROM taken_1)"),
+    "), taken_2 AS (SELECT n + ",
+    taken_by!("two", "2"),
+    " AS n FROM taken_1), three AS (",
+    due_in!("3", "(SELECT n FROM taken_2)"),
+    "), taken_3 AS (SELECT n + ",
+    taken_by!("three", "3"),
+    " AS n FROM taken_2), four AS (",
+    due_in!("4", "(SELECT n FROM taken_3)"),
+    "), taken_4 AS (SELECT n + ",
+    taken_by!("four", "4"),
+    " AS n FROM taken_3), five AS (",
+    due_in!("5", "(SELECT n FROM taken_4)"),
+    "),
+    due AS (SELECT * FROM one UNION ALL SELECT * FROM two UNION ALL SELECT * FROM three UNION ALL SELECT * FROM four
+            UNION ALL SELECT * FROM five),
     claimed AS (UPDATE domain d SET ",
     take_claim!(),
     " FROM due WHERE d.id = due.id RETURNING d.*, due.due_at AS was_due)
@@ -91,16 +129,18 @@ pub(super) const PUT_ASIDE: &str = "
 
 #[async_trait]
 impl Work for PostgresStore {
-    async fn claim(&self, who: &Claimant, limit: u32, hold: Duration) -> Result<WorkBatch> {
+    async fn claim_lanes(&self, who: &Claimant, room: &Room, hold: Duration) -> Result<WorkBatch> {
         let statement = sql(CLAIM)
             .bind(&*who.instance)
             .bind(who.incarnation)
             .bind(micros(hold))
-            .bind(i64::from(limit))
+            .bind(i64::from(room.shared))
             .bind(known_states())
-            .bind(known_wants());
+            .bind(known_wants())
+            .bind(room.lanes.map(|(lane, _)| lane.number()).to_vec())
+            .bind(room.lanes.map(|(_, own)| i64::from(own)).to_vec());
         let rows = around(Point::STORE_CLAIM, self.pool.rows("claim work", statement)).await?;
-        let (batch, aside) = batch(&rows, limit)?;
+        let (batch, aside) = batch(&rows, room.total())?;
         if !aside.is_empty() {
             let statement = sql(PUT_ASIDE).bind(aside).bind(who.incarnation);
             self.pool.execute("put unreadable rows aside", statement).await?;

@@ -97,6 +97,13 @@ pub(crate) fn claimed(row: &impl Fields) -> Result<Claimed> {
     })
 }
 
+/// The place in the queue for orders; none for who does not wait there.
+pub(crate) fn place(row: &impl Fields) -> Result<Option<u64>> {
+    let count = |column| Ok::<_, Error>(u64::try_from(row.number(column)?).unwrap_or(0));
+    let (own, other) = (count("own")?, count("other")?);
+    Ok((own > 0).then_some(crate::lane::place(own, other, count("renews")? > 0)))
+}
+
 fn summary(row: &impl Fields) -> Result<Option<CertificateSummary>> {
     row.maybe_text("sha256")?.map(|_| super::certificate(row)).transpose()
 }

@@ -29,6 +29,7 @@ pub(crate) fn edge(row: &impl Fields) -> Result<Edge> {
             target: row.maybe_text("agent_target")?,
             mode: row.maybe_text("agent_mode")?,
         },
+        refusals: u64::try_from(row.number("refusals")?).unwrap_or(0),
         strangers: u64::try_from(row.number("strangers")?).unwrap_or(0),
         shadows: u64::try_from(row.number("shadows")?).unwrap_or(0),
     })

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     AccountId, Admission, Claimant, Claimed, Error, OrderLimits, Result,
     budget::Room,
+    lane::turns_of_new,
     query::order::IN_FLIGHT,
     row::{Fields as _, budget},
 };
@@ -28,19 +29,38 @@ macro_rules! queued {
 
 const WAITING: &str =
     concat!("SELECT EXISTS (SELECT 1 FROM domain WHERE ", queued!("$1"), ") AS waiting");
-const ACCOUNT: &str = "SELECT paused_until, budget_at FROM acme_account WHERE id = $1";
+const ACCOUNT: &str = "SELECT paused_until, budget_at, turn FROM acme_account WHERE id = $1";
 
+/// Those who may be given an order, with or without a certificate, who has waited longest first.
+macro_rules! waiting {
+    ($new:literal) => {
+        concat!(
+            "FROM domain WHERE ",
+            queued!("$5"),
+            " AND state IN (SELECT value FROM json_each($6)) AND (wanted IS NULL OR wanted IN (SELECT value FROM json_each($7)))
+              AND (certificate_id IS NULL) = ",
+            $new
+        )
+    };
+}
+
+/// `$8` is how many of the orders are first offered to those without a certificate.
 const TAKE: &str = concat!(
-    "UPDATE domain SET order_id = randomblob(16), ",
+    "WITH renewing AS MATERIALIZED (SELECT id ",
+    waiting!("0"),
+    " ORDER BY queued_at, id LIMIT $4 - (SELECT count(*) FROM (SELECT 1 ",
+    waiting!("1"),
+    " LIMIT $8))),
+    new AS MATERIALIZED (SELECT id ",
+    waiting!("1"),
+    " ORDER BY queued_at, id LIMIT $4 - (SELECT count(*) FROM renewing))
+    UPDATE domain SET order_id = randomblob(16), ",
     take_claim!(),
-    " WHERE id IN (SELECT id FROM domain WHERE ",
-    queued!("$5"),
-    " AND state IN (SELECT value FROM json_each($6)) AND (wanted IS NULL OR wanted IN (SELECT value FROM json_each($7)))
-      ORDER BY (certificate_id IS NULL), queued_at, id LIMIT $4) RETURNING id"
+    " WHERE id IN (SELECT id FROM renewing UNION ALL SELECT id FROM new) RETURNING id"
 );
 const ORDER: &str = "
     INSERT INTO acme_order (id, domain_id, account_id, cost, created_at) VALUES ($1, $2, $3, $4, $5)";
-const SPEND: &str = "UPDATE acme_account SET budget_at = $2 WHERE id = $1";
+const SPEND: &str = "UPDATE acme_account SET budget_at = $2, turn = turn + $3 WHERE id = $1";
 
 impl SqliteStore {
     pub(super) async fn admit_queued(
@@ -84,6 +104,7 @@ async fn room(
         paused_until: row.maybe_at("paused_until")?.filter(|until| *until > now),
         budget: budget(&row, limits)?,
         in_flight: transaction.one(sql(IN_FLIGHT).bind(account.0)).await?.count("n")?,
+        turn: row.number("turn")?,
     })
 }
 
@@ -102,7 +123,8 @@ async fn take(
         .bind(i64::from(allowed))
         .bind(time(room.now))
         .bind(known_states())
-        .bind(known_wants());
+        .bind(known_wants())
+        .bind(i64::from(turns_of_new(room.turn, allowed)));
     let taken = transaction.rows(statement).await?;
     let work = read_claimed(transaction, who, &taken).await?;
     let cost = i64::try_from(room.budget.cost().as_micros()).unwrap_or(i64::MAX);
@@ -117,6 +139,7 @@ async fn take(
     }
     let count = u32::try_from(work.len()).unwrap_or(u32::MAX);
     let spent = room.budget.taken(room.now, count).full_at();
-    transaction.execute(sql(SPEND).bind(account.0).bind(super::maybe_time(spent))).await?;
+    let spend = sql(SPEND).bind(account.0).bind(super::maybe_time(spent)).bind(i64::from(count));
+    transaction.execute(spend).await?;
     Ok(work)
 }

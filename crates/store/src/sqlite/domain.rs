@@ -13,7 +13,7 @@ use crate::{
     page::{name_after, paged, prefix_range},
     pool::Statement,
     query::domain::{BY_NAME, LIST, LIST_BOTH, LIST_STATE, LIST_TENANT},
-    row::{Fields as _, domain, listed},
+    row::{Fields as _, domain, listed, place},
 };
 
 /// Who holds the row is left in peace: the commit, or the end of the claim, sees what was asked for. `$2` is the time.
@@ -47,9 +47,13 @@ const COUNTS: &str = "
         SELECT from_state, -1 FROM event WHERE id > (SELECT folded_id FROM event_log) AND kind = 'transition'
     ) WHERE state IS NOT NULL GROUP BY state HAVING sum(n) > 0";
 
+/// The place among those that are like it, and how many are not.
 const PLACE: &str = "
-    SELECT count(*) AS place FROM domain d JOIN domain q
-        ON ((q.certificate_id IS NULL), q.queued_at, q.id) <= ((d.certificate_id IS NULL), d.queued_at, d.id)
+    SELECT count(*) FILTER (WHERE (q.certificate_id IS NULL) = (d.certificate_id IS NULL) AND (q.queued_at, q.id) <= (d.queued_at, d.id))
+               AS own,
+           count(*) FILTER (WHERE (q.certificate_id IS NULL) <> (d.certificate_id IS NULL)) AS other,
+           count(*) FILTER (WHERE d.certificate_id IS NOT NULL) AS renews
+    FROM domain d JOIN domain q
     WHERE d.id = $1 AND d.queued_at IS NOT NULL AND d.order_id IS NULL AND d.removing_since IS NULL
       AND q.queued_at IS NOT NULL AND q.order_id IS NULL AND q.removing_since IS NULL";
 
@@ -143,7 +147,7 @@ impl Domains for SqliteStore {
 
     async fn queue_place(&self, id: DomainId) -> Result<Option<u64>> {
         let row = self.readers.one("find a place in the queue", sql(PLACE).bind(id.0)).await?;
-        Ok(u64::try_from(row.number("place")?).ok().filter(|place| *place > 0))
+        place(&row)
     }
 
     async fn want_moved(

@@ -1,5 +1,7 @@
 //! Edges: what they should serve, and what they were seen serving.
 
+mod removal;
+
 use std::{collections::HashMap, time::Duration};
 
 use async_trait::async_trait;
@@ -9,8 +11,8 @@ use uuid::Uuid;
 
 use super::{SqliteStore, Tx, domain::due_unless_claimed, now, sql, time};
 use crate::{
-    Changes, DeploymentStatus, Desired, Edge, EdgeAgent, EdgeId, EdgeIdentity, EdgeReport, Edges,
-    Error, NewEdge, Observation, Page, Paged, Refusal, Result, Revision, Topic,
+    Actor, Changes, DeploymentStatus, Desired, Edge, EdgeAgent, EdgeId, EdgeIdentity, EdgeReport,
+    Edges, Error, NewEdge, Observation, Page, Paged, Refusal, RemovedEdge, Result, Revision, Topic,
     edge::ListingPlace,
     page::{name_after, paged},
     row::{Fields as _, edge, identity, refusal, report, reports, revision},
@@ -25,6 +27,8 @@ macro_rules! select_edge {
             "SELECT e.*, e.last_seen_at > $1 AS live,
                 (SELECT count(*) FROM deployment p, revision r WHERE p.edge_group = e.edge_group
                     AND p.revision > CASE WHEN e.epoch = r.epoch THEN e.revision ELSE 0 END) AS behind,
+                (SELECT count(*) FROM observation o JOIN domain d ON d.id = o.domain_id AND d.edge_group = e.edge_group
+                    WHERE o.edge_id = e.id AND o.error_code IS NOT NULL) AS refusals,
                 (SELECT count(*) FROM stranger s WHERE s.edge_id = e.id) AS strangers,
                 (SELECT count(*) FROM stranger s WHERE s.edge_id = e.id AND s.shadows) AS shadows
             FROM edge e WHERE ",
@@ -33,11 +37,10 @@ macro_rules! select_edge {
     };
 }
 
+// Who met one of another group has dismissed it before.
 const REGISTER: &str = "
     INSERT INTO edge (id, name, edge_group, registered_at, last_seen_at) VALUES ($1, $2, $3, $4, $4)
-    ON CONFLICT (name) DO UPDATE SET last_seen_at = excluded.last_seen_at,
-        epoch = CASE WHEN edge_group = excluded.edge_group THEN epoch ELSE 0 END,
-        revision = CASE WHEN edge_group = excluded.edge_group THEN revision ELSE 0 END, edge_group = excluded.edge_group";
+    ON CONFLICT (name) DO UPDATE SET last_seen_at = excluded.last_seen_at";
 const BY_NAME: &str = select_edge!("e.name = $2");
 const ALL: &str = select_edge!("true ORDER BY e.name");
 const IDENTITY: &str = "SELECT id, edge_group, agent_mode FROM edge WHERE name = $1";
@@ -47,7 +50,7 @@ const DESCRIBE: &str = "
     WHERE id = $1";
 const REFUSALS: &str = "
     SELECT o.domain_id, d.name, o.sha256, o.error_code, o.error_detail, o.seen_at
-    FROM observation o JOIN domain d ON d.id = o.domain_id
+    FROM observation o JOIN edge e ON e.id = o.edge_id JOIN domain d ON d.id = o.domain_id AND d.edge_group = e.edge_group
     WHERE o.edge_id = $1 AND o.error_code IS NOT NULL AND d.name > $2 ORDER BY d.name LIMIT $3";
 const LATEST: &str = "SELECT epoch, number AS revision FROM revision";
 
@@ -73,7 +76,9 @@ const DEPLOY: &str = "
     ON CONFLICT (name, edge_group) DO UPDATE SET domain_id = excluded.domain_id,
         certificate_id = excluded.certificate_id, revision = excluded.revision, updated_at = excluded.updated_at";
 
-const BEFORE: &str = "SELECT edge_group, epoch, revision FROM edge WHERE id = $1";
+const BEFORE: &str = "
+    SELECT e.edge_group, e.epoch, e.revision, CASE WHEN r.epoch = $2 AND r.number < $3 THEN 0 ELSE $3 END AS up_to
+    FROM edge e, revision r WHERE e.id = $1";
 const HEARD: &str = "
     UPDATE edge SET last_seen_at = $2, epoch = $3, revision = $4, error_code = $5, error_detail = $6 WHERE id = $1";
 const SEEN: &str = "
@@ -123,11 +128,13 @@ fn live_since() -> i64 {
 #[async_trait]
 impl Edges for SqliteStore {
     async fn register_edge(&self, new: &NewEdge) -> Result<Edge> {
-        let (name, group) = (new.name.as_str(), new.group.as_str());
-        let register = sql(REGISTER).bind(Uuid::now_v7()).bind(name).bind(group).bind(time(now()));
-        around(Point::STORE_OBSERVE, self.writer.execute("register an edge", register)).await?;
-        let read = sql(BY_NAME).bind(live_since()).bind(name);
+        self.take_in(new).await?;
+        let read = sql(BY_NAME).bind(live_since()).bind(new.name.as_str());
         edge(&self.readers.one("read an edge", read).await?)
+    }
+
+    async fn remove_edge(&self, name: &str, actor: &Actor) -> Result<Option<RemovedEdge>> {
+        self.dismiss(name, actor).await
     }
 
     async fn describe_edge(&self, edge: EdgeId, agent: &EdgeAgent) -> Result<()> {
@@ -208,18 +215,20 @@ impl SqliteStore {
     /// Keeps a report; says whether anything became due by it.
     async fn take_report(&self, edge: EdgeId, report: &EdgeReport) -> Result<bool> {
         let mut transaction = self.writer.begin("take a report").await?;
-        let Some(before) = transaction.row(sql(BEFORE).bind(edge.0)).await? else {
+        let before = sql(BEFORE).bind(edge.0).bind(report.up_to.epoch).bind(report.up_to.number);
+        let Some(before) = transaction.row(before).await? else {
             transaction.abandon().await?;
             return Err(Error::NotFound("edge"));
         };
         let (group, known) = (before.text("edge_group")?, revision(&before)?);
-        hear(&mut transaction, edge, report).await?;
+        let up_to = before.number("up_to")?;
+        hear(&mut transaction, edge, report, up_to).await?;
         let mut nudged = 0;
         for observation in &report.observations {
             nudged += see(&mut transaction, edge, observation).await?;
         }
         let from = if known.epoch == report.up_to.epoch { known.number } else { 0 };
-        let gone = sql(GONE).bind(group).bind(from).bind(report.up_to.number);
+        let gone = sql(GONE).bind(group).bind(from).bind(up_to);
         for row in transaction.rows(gone).await? {
             nudged += nudge(&mut transaction, row.id("domain_id")?, None).await?;
         }
@@ -228,12 +237,12 @@ impl SqliteStore {
     }
 }
 
-async fn hear(transaction: &mut Tx, edge: EdgeId, report: &EdgeReport) -> Result<()> {
+async fn hear(transaction: &mut Tx, edge: EdgeId, report: &EdgeReport, up_to: i64) -> Result<()> {
     let statement = sql(HEARD)
         .bind(edge.0)
         .bind(time(now()))
         .bind(report.up_to.epoch)
-        .bind(report.up_to.number)
+        .bind(up_to)
         .bind(report.error.as_ref().map(|note| note.code.to_string()))
         .bind(report.error.as_ref().map(|note| note.detail.as_str()));
     transaction.execute(statement).await?;

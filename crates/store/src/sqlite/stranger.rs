@@ -38,7 +38,7 @@ const WAITING: &str = "
 const TOLD: &str = "
     UPDATE adoption SET delivered_at = $3 WHERE edge_id = $1 AND (delivered_at IS NULL OR delivered_at < $2)
     RETURNING file, name";
-const DONE: &str = "DELETE FROM adoption WHERE edge_id = $1 AND file = $2 AND name = $3";
+const DONE: &str = "DELETE FROM adoption WHERE edge_id = $1 AND file = $2 AND name = $3 RETURNING file, name";
 
 #[async_trait]
 impl Strangers for SqliteStore {
@@ -97,14 +97,16 @@ impl Strangers for SqliteStore {
         rows.iter().map(adoption).collect()
     }
 
-    async fn adopted(&self, edge: EdgeId, done: &[Adoption]) -> Result<()> {
+    async fn adopted(&self, edge: EdgeId, done: &[Adoption]) -> Result<Vec<Adoption>> {
         let mut transaction = self.writer.begin("end adoptions").await?;
         around(Point::STORE_OBSERVE, async {
+            let mut ended = Vec::new();
             for one in done {
                 let end = sql(DONE).bind(edge.0).bind(one.file.clone()).bind(one.name.to_string());
-                transaction.execute(end).await?;
+                ended.extend(transaction.row(end).await?.as_ref().map(adoption).transpose()?);
             }
-            transaction.commit().await
+            transaction.commit().await?;
+            Ok(ended)
         })
         .await
     }

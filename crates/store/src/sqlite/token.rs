@@ -1,14 +1,17 @@
 //! API tokens, as hashes.
 
 use async_trait::async_trait;
+use sqlx::Sqlite;
 use uuid::Uuid;
 
 use super::{SqliteStore, now, sql, time};
-use crate::{Error, NewToken, Result, Token, TokenId, Tokens, row::token};
+use crate::{Error, NewToken, Result, Token, TokenId, Tokens, pool::Statement, row::token};
 
 const KEEP: &str = "
     INSERT INTO token (id, name, scope, hash, edge, edge_group, created_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (hash) DO NOTHING";
+const OTHER: &str =
+    "SELECT 1 FROM token WHERE scope = 'admin' AND revoked_at IS NULL AND hash <> $1 LIMIT 1";
 const BY_HASH: &str = "SELECT * FROM token WHERE hash = $1";
 const LIVE: &str = "SELECT * FROM token WHERE hash = $1 AND revoked_at IS NULL";
 const OF_EDGE: &str = "
@@ -19,17 +22,23 @@ const REVOKE: &str = "UPDATE token SET revoked_at = coalesce(revoked_at, $2) WHE
 #[async_trait]
 impl Tokens for SqliteStore {
     async fn keep_token(&self, new: &NewToken) -> Result<Token> {
-        let keep = sql(KEEP)
-            .bind(Uuid::now_v7())
-            .bind(new.name.as_str())
-            .bind(new.scope.as_str())
-            .bind(new.hash.as_slice())
-            .bind(new.edge.as_deref())
-            .bind(new.group.as_deref())
-            .bind(time(now()));
+        let keep = keep(new);
         self.writer.execute("keep a token", keep).await?;
         let row = self.readers.one("read a token", sql(BY_HASH).bind(new.hash.as_slice())).await?;
         token(&row)?.ok_or(Error::NotFound("token"))
+    }
+
+    async fn keep_first_token(&self, new: &NewToken) -> Result<Option<Token>> {
+        let hash = new.hash.as_slice();
+        let mut transaction = self.writer.begin("keep the first token").await?;
+        if transaction.row(sql(OTHER).bind(hash)).await?.is_some() {
+            transaction.abandon().await?;
+            return Ok(None);
+        }
+        transaction.execute(keep(new)).await?;
+        let row = transaction.one(sql(BY_HASH).bind(hash)).await?;
+        transaction.commit().await?;
+        token(&row)
     }
 
     async fn token(&self, hash: &[u8; 32]) -> Result<Option<Token>> {
@@ -52,4 +61,15 @@ impl Tokens for SqliteStore {
             self.writer.execute("revoke a token", sql(REVOKE).bind(id.0).bind(time(now()))).await?;
         if revoked.rows_affected() > 0 { Ok(()) } else { Err(Error::NotFound("token")) }
     }
+}
+
+fn keep(new: &NewToken) -> Statement<Sqlite> {
+    sql(KEEP)
+        .bind(Uuid::now_v7())
+        .bind(new.name.as_str())
+        .bind(new.scope.as_str())
+        .bind(new.hash.as_slice())
+        .bind(new.edge.as_deref())
+        .bind(new.group.as_deref())
+        .bind(time(now()))
 }

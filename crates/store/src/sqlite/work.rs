@@ -1,4 +1,4 @@
-//! Claiming due domains; `due_at` is all it looks at.
+//! Claiming due domains; lane and `due_at` are all it looks at.
 
 use std::time::Duration;
 
@@ -9,8 +9,9 @@ use sqlx::sqlite::SqliteRow;
 
 use super::{SqliteStore, Tx, domain::select_domain, known_states, known_wants, now, sql, time};
 use crate::{
-    AccountId, Actor, Admission, Claimant, Claimed, Commit, OrderLimits, Result, Topic, Work,
+    AccountId, Actor, Admission, Claimant, Claimed, Commit, OrderLimits, Result, Room, Topic, Work,
     WorkBatch,
+    lane::lane,
     row::{Fields as _, sorted_out},
 };
 
@@ -46,18 +47,53 @@ const LOOK: &str = "
     SELECT EXISTS (SELECT 1 FROM domain WHERE due_at <= $1 AND state IN (SELECT value FROM json_each($2))
                        AND (wanted IS NULL OR wanted IN (SELECT value FROM json_each($3)))) AS due,
            (SELECT min(due_at) FROM domain WHERE due_at > $1) AS next";
+/// The due domains of the lane that is served in this place: what is kept for it, and what those before it left of what is shared.
+macro_rules! due_in {
+    ($place:literal, $taken:literal) => {
+        concat!(
+            "SELECT id FROM domain WHERE due_at <= $5 AND ",
+            lane!(),
+            " = json_extract($8, '$[",
+            $place,
+            "]') AND state IN (SELECT value FROM json_each($6)) AND (wanted IS NULL OR wanted IN (SELECT value FROM json_each($7)))
+            ORDER BY due_at LIMIT json_extract($9, '$[",
+            $place,
+            "]') + $4 - ",
+            $taken
+        )
+    };
+}
+
+/// What a lane took of what is shared.
+macro_rules! taken_by {
+    ($lane:literal, $place:literal) => {
+        concat!("max((SELECT count(*) FROM ", $lane, ") - json_extract($9, '$[", $place, "]'), 0)")
+    };
+}
+
 const CLAIM: &str = concat!(
-    "UPDATE domain SET ",
+    "WITH one AS MATERIALIZED (",
+    due_in!("0", "0"),
+    "), taken_1 (n) AS MATERIALIZED (SELECT ",
+    taken_by!("one", "0"),
+    "), two AS MATERIALIZED (",
+    due_in!("1", "(SELECT n FROM taken_1)"),
+    "), taken_2 (n) AS MATERIALIZED (SELECT n + ",
+    taken_by!("two", "1"),
+    " FROM taken_1), three AS MATERIALIZED (",
+    due_in!("2", "(SELECT n FROM taken_2)"),
+    "), taken_3 (n) AS MATERIALIZED (SELECT n + ",
+    taken_by!("three", "2"),
+    " FROM taken_2), four AS MATERIALIZED (",
+    due_in!("3", "(SELECT n FROM taken_3)"),
+    "), taken_4 (n) AS MATERIALIZED (SELECT n + ",
+    taken_by!("four", "3"),
+    " FROM taken_3), five AS MATERIALIZED (",
+    due_in!("4", "(SELECT n FROM taken_4)"),
+    ") UPDATE domain SET ",
     take_claim!(),
-    " WHERE id IN (
-        SELECT id FROM (SELECT id FROM domain WHERE due_at <= $5 AND order_id IS NOT NULL AND state IN (SELECT value FROM json_each($6))
-                            AND (wanted IS NULL OR wanted IN (SELECT value FROM json_each($7)))
-                        ORDER BY due_at LIMIT $4)
-        UNION ALL
-        SELECT id FROM (SELECT id FROM domain WHERE due_at <= $5 AND order_id IS NULL AND state IN (SELECT value FROM json_each($6))
-                            AND (wanted IS NULL OR wanted IN (SELECT value FROM json_each($7)))
-                        ORDER BY due_at LIMIT $4)
-        LIMIT $4) RETURNING id"
+    " WHERE id IN (SELECT id FROM one UNION ALL SELECT id FROM two UNION ALL SELECT id FROM three UNION ALL SELECT id FROM four
+                   UNION ALL SELECT id FROM five) RETURNING id"
 );
 const THESE: &str =
     select_domain!("d.id IN (SELECT unhex(value) FROM json_each($1)) ORDER BY d.created_at, d.id");
@@ -91,8 +127,8 @@ const PUT_ASIDE: &str = "
 
 #[async_trait]
 impl Work for SqliteStore {
-    async fn claim(&self, who: &Claimant, limit: u32, hold: Duration) -> Result<WorkBatch> {
-        around(Point::STORE_CLAIM, self.claim_due(who, limit, hold)).await
+    async fn claim_lanes(&self, who: &Claimant, room: &Room, hold: Duration) -> Result<WorkBatch> {
+        around(Point::STORE_CLAIM, self.claim_due(who, room, hold)).await
     }
 
     async fn admit(
@@ -154,13 +190,13 @@ impl SqliteStore {
         Ok(())
     }
 
-    async fn claim_due(&self, who: &Claimant, limit: u32, hold: Duration) -> Result<WorkBatch> {
+    async fn claim_due(&self, who: &Claimant, room: &Room, hold: Duration) -> Result<WorkBatch> {
         let now = now();
         // Nearly always nothing is due: then nobody has to wait for the writer.
         let look = sql(LOOK).bind(time(now)).bind(known_states()).bind(known_wants());
         let row = self.readers.one("look for work", look).await?;
         let next_due_at = row.maybe_at("next")?;
-        if limit == 0 || !row.flag("due")? {
+        if room.total() == 0 || !row.flag("due")? {
             return Ok(WorkBatch { now, work: Vec::new(), next_due_at });
         }
         let mut transaction = self.writer.begin("claim work").await?;
@@ -170,15 +206,17 @@ impl SqliteStore {
             .bind(&*who.instance)
             .bind(who.incarnation)
             .bind(time(now.plus(hold)))
-            .bind(i64::from(limit))
+            .bind(i64::from(room.shared))
             .bind(time(now))
             .bind(known_states())
-            .bind(known_wants());
+            .bind(known_wants())
+            .bind(format!("{:?}", room.lanes.map(|(lane, _)| lane.number())))
+            .bind(format!("{:?}", room.lanes.map(|(_, own)| own)));
         let taken = transaction.rows(statement).await?;
         let work = read_claimed(&mut transaction, who, &taken).await?;
         transaction.commit().await?;
         // A full batch may have left something due.
-        let full = u32::try_from(taken.len()).is_ok_and(|got| got >= limit);
+        let full = u32::try_from(taken.len()).is_ok_and(|got| got >= room.total());
         Ok(WorkBatch { now, work, next_due_at: if full { Some(now) } else { next_due_at } })
     }
 

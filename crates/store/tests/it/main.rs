@@ -25,6 +25,7 @@ mod event;
 mod foreign;
 mod heartbeat;
 mod key;
+mod lane;
 mod list;
 mod maintenance;
 mod order;

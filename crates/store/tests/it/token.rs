@@ -2,9 +2,12 @@
 
 use holdfast_store::{Error, NewToken, Scope, SharedStore, TokenId};
 
+use crate::kit::at_once;
+
 on_both! {
     a_token_is_found_by_its_hash_until_revoked,
     the_same_hash_is_the_same_token,
+    the_first_is_one_however_many_make_it,
 }
 
 fn new(name: &str, byte: u8, scope: Scope) -> NewToken {
@@ -42,4 +45,22 @@ async fn the_same_hash_is_the_same_token(store: SharedStore) {
     store.revoke_token(first.id).await.unwrap();
     let again = store.keep_token(&new("first", 1, Scope::Admin)).await.unwrap();
     assert!(again.revoked_at.is_some());
+}
+
+async fn the_first_is_one_however_many_make_it(store: SharedStore) {
+    let new = |n: usize| new("admin", u8::try_from(n).unwrap(), Scope::Admin);
+    let kept = at_once(16, |n| {
+        let (store, new) = (store.clone(), new(n));
+        async move { store.keep_first_token(&new).await.unwrap().map(|token| (n, token)) }
+    })
+    .await;
+    let kept: Vec<_> = kept.into_iter().flatten().collect();
+    assert_eq!((kept.len(), store.tokens().await.unwrap().len()), (1, 1));
+    let (n, token) = kept[0].clone();
+    // The same again is the same; another one is first only once this one is gone.
+    let again = store.keep_first_token(&new(n)).await.unwrap();
+    assert_eq!(again, Some(token.clone()));
+    assert_eq!(store.keep_first_token(&new(99)).await.unwrap(), None);
+    store.revoke_token(token.id).await.unwrap();
+    assert!(store.keep_first_token(&new(99)).await.unwrap().is_some());
 }

@@ -1,0 +1,169 @@
+//! Lanes: what is due is claimed lane by lane, so that a flood in one of them keeps no other waiting. And turns: in which order
+//! those with and without a certificate are given orders.
+//!
+//! A lane follows from the row alone; nobody writes it. So the release before, which knows none, works beside this one.
+
+use holdfast_model::{Domain, State};
+
+/// What a domain is due for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Lane {
+    /// Its order is open at the CA, whose patience is short. They are few: no more than may be in flight.
+    Order,
+    /// On its way in, or tried again because a person asked.
+    New,
+    /// A certificate is on its way to the edges.
+    Edge,
+    /// It has a certificate, and is looked after.
+    Renewal,
+    /// It failed and is looked at again, or it is being removed.
+    Again,
+}
+
+/// How many lanes there are.
+const LANES: usize = 5;
+
+/// The lane of a row, as both databases understand it and as the index has it, to the letter.
+macro_rules! lane {
+    () => {
+        "CASE WHEN removing_since IS NOT NULL THEN 4 WHEN order_id IS NOT NULL THEN 0
+              WHEN state IN ('CertificateDownloaded', 'CertificateDeploying', 'CertificateDeployed', 'CertificateDeploymentFailed') THEN 2
+              WHEN state = 'Initial' THEN 1 WHEN certificate_id IS NOT NULL THEN 3 WHEN wanted IS NOT NULL THEN 1
+              WHEN state IN ('DnsVerificationFailed', 'AcmeOrderFailed', 'AcmeChallengeFailed', 'CertificateDownloadFailed', 'Failed') THEN 4
+              ELSE 1 END"
+    };
+}
+pub(crate) use lane;
+
+impl Lane {
+    /// All of them.
+    pub const ALL: [Self; LANES] = [Self::Order, Self::New, Self::Edge, Self::Renewal, Self::Again];
+
+    /// The lane of a domain.
+    #[must_use]
+    pub fn of(domain: &Domain) -> Self {
+        use State::{
+            CertificateDeployed, CertificateDeploying, CertificateDeploymentFailed,
+            CertificateDownloaded, Initial,
+        };
+        match domain.state {
+            _ if domain.removing_since.is_some() => Self::Again,
+            _ if domain.order_open => Self::Order,
+            CertificateDownloaded
+            | CertificateDeploying
+            | CertificateDeployed
+            | CertificateDeploymentFailed => Self::Edge,
+            Initial => Self::New,
+            _ if domain.certificate.is_some() => Self::Renewal,
+            _ if domain.wanted.is_some() => Self::New,
+            state if state.is_failure() => Self::Again,
+            _ => Self::New,
+        }
+    }
+
+    pub(crate) const fn number(self) -> i32 {
+        match self {
+            Self::Order => 0,
+            Self::New => 1,
+            Self::Edge => 2,
+            Self::Renewal => 3,
+            Self::Again => 4,
+        }
+    }
+}
+
+/// How many may be claimed: so many of each lane, and so many more of any, which who comes first takes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// The lanes in the order in which they are served, each with what is kept for it alone.
+    pub lanes: [(Lane, u32); LANES],
+    /// For any of them.
+    pub shared: u32,
+}
+
+impl Room {
+    /// Nothing is kept for any lane.
+    #[must_use]
+    pub fn shared(room: u32) -> Self {
+        Self { lanes: Lane::ALL.map(|lane| (lane, 0)), shared: room }
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn total(&self) -> u32 {
+        self.lanes.iter().fold(self.shared, |sum, (_, own)| sum.saturating_add(*own))
+    }
+}
+
+/// One order in so many is given to who has no certificate yet, even while renewals wait.
+const TURNS: i64 = 4;
+
+/// How many of the next orders are first offered to who has no certificate yet: of every four, the last.
+pub(crate) fn turns_of_new(turn: i64, orders: u32) -> u32 {
+    let before = |turn: i64| turn.div_euclid(TURNS);
+    u32::try_from(before(turn.saturating_add(i64::from(orders))) - before(turn)).unwrap_or(0)
+}
+
+/// About how many orders it takes until who has this place in its own lane gets one, while so many wait in the other.
+pub(crate) fn place(own: u64, other: u64, renews: bool) -> u64 {
+    let each = TURNS.unsigned_abs() - 1;
+    let ahead = if renews { own.saturating_sub(1) / each } else { own.saturating_mul(each) };
+    own.saturating_add(ahead.min(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::migration::{Migration, POSTGRES, SQLITE};
+
+    fn words(text: &str) -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    /// The planner compares texts, not meanings.
+    #[test]
+    fn the_indexes_are_of_this_very_lane() {
+        let has = |step: &Migration| words(step.sql).contains(&words(lane!()));
+        assert!(POSTGRES.iter().any(has) && SQLITE.iter().any(has));
+    }
+
+    #[test]
+    fn one_in_four_is_for_the_new() {
+        let turns: Vec<_> = (0..8).map(|turn| turns_of_new(turn, 1)).collect();
+        assert_eq!(turns, [0, 0, 0, 1, 0, 0, 0, 1]);
+        assert_eq!(turns_of_new(0, 64), 16);
+    }
+
+    proptest! {
+        #[test]
+        fn turns_do_not_depend_on_how_they_are_taken(start in 0_i64..1_000, parts in prop::collection::vec(0_u32..20, 0..20)) {
+            let (mut turn, mut taken) = (start, 0);
+            for part in &parts {
+                taken += turns_of_new(turn, *part);
+                turn += i64::from(*part);
+            }
+            prop_assert_eq!(taken, turns_of_new(start, parts.iter().sum()));
+        }
+
+        /// Whoever is told a place gets its order there, if nobody joins or leaves.
+        #[test]
+        fn places_are_those_at_which_orders_are_given(renewing in 0_u32..40, new in 0_u32..40) {
+            let (mut left, mut turn, mut given) = ((renewing, new), 0, Vec::new());
+            while left.0 + left.1 > 0 {
+                let renews = left.0 > 0 && (turns_of_new(turn, 1) == 0 || left.1 == 0);
+                if renews { left.0 -= 1 } else { left.1 -= 1 }
+                given.push(renews);
+                turn += 1;
+            }
+            for renews in [true, false] {
+                let places = given.iter().enumerate().filter(|(_, one)| **one == renews);
+                for (own, (at, _)) in places.enumerate() {
+                    let other = if renews { new } else { renewing };
+                    prop_assert_eq!(place(own as u64 + 1, other.into(), renews), at as u64 + 1);
+                }
+            }
+        }
+    }
+}
