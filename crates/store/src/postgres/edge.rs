@@ -85,8 +85,9 @@ const OBSERVE: &str = concat!(
         SELECT p.domain_id FROM before b JOIN deployment p ON p.edge_group = b.edge_group AND p.certificate_id IS NULL
             AND p.revision > CASE WHEN b.epoch = $2 THEN b.revision ELSE 0 END AND p.revision <= b.up_to),
     alive AS (
-        SELECT d.id, d.state, d.removing_since, d.certificate_id FROM before b JOIN domain d ON d.edge_group = b.edge_group
+        SELECT d.id, d.state, d.removing_since, d.certificate_id FROM domain d
         WHERE d.id IN (SELECT domain_id FROM said UNION SELECT domain_id FROM gone) AND d.removed_at IS NULL
+          AND d.edge_group = (SELECT edge_group FROM before)
         ORDER BY d.id FOR NO KEY UPDATE OF d),
     kept AS (
         INSERT INTO observation (domain_id, edge_id, sha256, error_code, error_detail, seen_at)

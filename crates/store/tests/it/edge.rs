@@ -24,20 +24,20 @@ on_both! {
     reports_of_strangers_are_refused,
 }
 
-async fn edge(store: &SharedStore, name: &str, group: &str) -> Edge {
+pub(crate) async fn edge(store: &SharedStore, name: &str, group: &str) -> Edge {
     let new = NewEdge { name: name.to_owned(), group: group.to_owned() };
     store.register_edge(&new).await.unwrap()
 }
 
 /// A domain whose certificate waits to be seen, in a worker's hands.
-async fn deploying(store: &SharedStore, name: &str, serial: &str) -> Claimed {
+pub(crate) async fn deploying(store: &SharedStore, name: &str, serial: &str) -> Claimed {
     store.add(&imported(name, serial)).await.unwrap();
     let claimed = claim_one(store, &claimant("w")).await;
     let products = Products { deploy: true, ..Products::default() };
     step(store, &claimed, Outcome::Imported, products).await
 }
 
-async fn see(
+pub(crate) async fn see(
     store: &SharedStore,
     edge: EdgeId,
     domain: DomainId,
@@ -66,12 +66,11 @@ async fn an_edge_is_known_by_its_name(store: SharedStore) {
         .unwrap();
     let again = edge(&store, "e1", "eu").await;
     assert_eq!((again.id, again.revision, &again.last_error), (first.id, up_to, &error));
-    // In another group it begins anew.
+    // In another group it begins anew, as another one.
     let moved = edge(&store, "e1", "us").await;
-    assert_eq!(
-        (moved.id, moved.group.as_str(), moved.revision),
-        (first.id, "us", Revision::default())
-    );
+    assert_eq!((moved.group.as_str(), moved.revision), ("us", Revision::default()));
+    assert_ne!(moved.id, first.id);
+    assert_eq!(moved.last_error, None);
     edge(&store, "e2", "eu").await;
     let names: Vec<_> = store.edges().await.unwrap().into_iter().map(|edge| edge.name).collect();
     assert_eq!(names, ["e1", "e2"]);

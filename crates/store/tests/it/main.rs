@@ -19,6 +19,7 @@ mod certificate;
 mod child;
 mod claim;
 mod count;
+mod departure;
 mod domain;
 mod edge;
 mod event;
