@@ -44,6 +44,8 @@ pub struct Plan {
     pub target: String,
     /// Where certificates go.
     pub edge: EdgeMode,
+    /// `all`, `api` or `worker`.
+    pub role: &'static str,
     /// How long a claim of work lasts without a sign of life, in seconds.
     pub claim_seconds: u32,
     /// More sections.
@@ -60,6 +62,7 @@ impl Plan {
             database: database.to_owned(),
             target: target.to_owned(),
             edge,
+            role: "all",
             claim_seconds: 30,
             extra: String::new(),
         })
@@ -83,7 +86,7 @@ impl Plan {
             ),
         };
         format!(
-            "[server]\nlisten = \"{address}:{listen}\"\ndrain_seconds = 0\n\
+            "[server]\nlisten = \"{address}:{listen}\"\nrole = \"{role}\"\ndrain_seconds = 0\n\
              [database]\nurl = \"{database}\"\n\
              [replicas]\ninstance_id = \"{instance}\"\n\
              [acme]\ndirectory = \"{directory}\"\nroot_certificate = \"{root}\"\nagree_terms = true\n\
@@ -93,6 +96,7 @@ impl Plan {
              [edge]\n{edge}\n\
              [security]\nmaster_key = \"{MASTER_KEY}\"\nadmin_token = \"{TOKEN}\"\n{extra}\n",
             extra = self.extra,
+            role = self.role,
             listen = self.listen_port(network),
             database = self.database,
             instance = self.instance,

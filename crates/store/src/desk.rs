@@ -8,9 +8,9 @@
 //! - A small budget of questions (a token bucket) is answered each by one indexed read. Ordinary CA traffic never leaves this path.
 //! - Beyond it, whoever asks waits for a *round*: one read of all open challenges, which are few, since orders in flight are bounded. A
 //!   round answers everybody who asked before it began. It was read after they asked, so it holds every answer committed before they
-//!   asked, and is as good as a read of their own. Rounds follow one another at a pace, and the slower the database reads the slower
-//!   they come: an attack of any size costs it one small read per pace, never more than a fourth of one connection's time, and costs an
-//!   honest asker one pace and one read of waiting.
+//!   asked, and is as good as a read of their own. Rounds follow one another at the database's pace: each is followed by three times the
+//!   rest that it took. So an attack of any size costs the database a fourth of one connection's time, and an honest asker five
+//!   such reads of waiting.
 //! - Were there more open challenges than a round takes, those who are not in it ask by themselves, a few at a time.
 
 use std::collections::HashMap;
@@ -30,9 +30,11 @@ const LONGEST: usize = 256;
 const BURST: f64 = 200.0;
 const PER_SECOND: f64 = 100.0;
 
-/// Between the beginnings of two rounds: at least this, and at least so many times what the last one took.
-const PACE: Duration = Duration::from_millis(2);
-const REST: u32 = 4;
+/// From the beginning of a round to that of the next, in times of what it took.
+const PACE: u32 = 4;
+
+/// And never more than this: a database that was slow once may be quick again.
+const LONGEST_PACE: Duration = Duration::from_millis(500);
 
 /// Open challenges taken into one round.
 const ROUND: u32 = 5_000;
@@ -145,9 +147,9 @@ impl ChallengeDesk {
         if round.begun.is_none_or(|begun| begun < arrived) {
             sleep_until(round.next).await;
             let begun = Instant::now();
-            *round = Round { begun: Some(begun), next: begun + PACE, answers: None };
+            *round = Round { begun: Some(begun), next: begun, answers: None };
             let open = self.store.open_challenges(ROUND).await;
-            round.next = begun + PACE.max(begun.elapsed() * REST);
+            round.next = begun + (begun.elapsed() * PACE).min(LONGEST_PACE);
             round.answers = Some(Arc::new(Answers::of(open?)));
             metrics::counter!("holdfast_challenge_rounds_total").increment(1);
         }

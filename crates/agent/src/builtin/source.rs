@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use holdfast_model::Hostname;
-use holdfast_store::{Bundle, ChallengeKind, Secret, SharedStore, proof_answer};
+use holdfast_store::{Bundle, ChallengeDesk, ChallengeKind, Secret, SharedStore, proof_answer};
 use tokio::sync::OnceCell;
 
 use crate::Result;
@@ -23,9 +23,10 @@ pub trait Source: Send + Sync {
     async fn proof(&self, nonce: &str) -> Result<String>;
 }
 
-/// The store as a source.
+/// The store as a source. Anybody may ask for any token, so challenges go through a desk of its own.
 pub struct StoreSource {
     store: SharedStore,
+    challenges: ChallengeDesk,
     group: String,
     secret: OnceCell<Secret>,
 }
@@ -34,7 +35,8 @@ impl StoreSource {
     /// A source over a store, for the edges of a group.
     #[must_use]
     pub fn new(store: SharedStore, group: &str) -> Self {
-        Self { store, group: group.to_owned(), secret: OnceCell::new() }
+        let challenges = ChallengeDesk::new(store.clone());
+        Self { store, challenges, group: group.to_owned(), secret: OnceCell::new() }
     }
 }
 
@@ -45,13 +47,13 @@ impl Source for StoreSource {
     }
 
     async fn http_answer(&self, token: &str) -> Result<Option<String>> {
-        let answer = self.store.challenge_answer(token).await?;
+        let answer = self.challenges.answer(token).await?;
         let answer = answer.filter(|answer| answer.kind == ChallengeKind::Http01);
         Ok(answer.map(|answer| answer.key_authorization))
     }
 
     async fn alpn_answer(&self, name: &Hostname) -> Result<Option<String>> {
-        let answer = self.store.alpn_answer(name).await?;
+        let answer = self.challenges.alpn_answer(name).await?;
         Ok(answer.map(|answer| answer.key_authorization))
     }
 

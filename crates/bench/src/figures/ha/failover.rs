@@ -18,8 +18,11 @@ use crate::table::Table;
 const LEASE_SECONDS: u32 = 6;
 const SETTINGS: &str = "[coordination]\nlease_duration_seconds = 6\nrenewal_interval_seconds = 2\n";
 
-/// The lease that is looked at: the leadership.
-const LEASE: &str = "holdfast";
+/// The lease that is looked at: that of a singleton task.
+const LEASE: &str = "renewal-sweep";
+
+/// The first answers the CA and is asked what is going on; the others work, and are lost in turn.
+const ROLES: [&str; 3] = ["api", "worker", "worker"];
 const RUNS: usize = 20;
 const IN_FLIGHT: usize = 40;
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -33,7 +36,7 @@ enum End {
 pub(super) async fn measure(ground: &Ground) -> Result<String> {
     let network = Network::start(&ground.holdfast).await?;
     let mut fleet =
-        Fleet::start(ground, &network, Fleet::postgres().await?, 2, LEASE_SECONDS, SETTINGS)
+        Fleet::start(ground, &network, Fleet::postgres().await?, &ROLES, LEASE_SECONDS, SETTINGS)
             .await?;
     fleet.provision(IN_FLIGHT).await?;
     // Each step takes long enough that most domains are in somebody's hands at any moment.
@@ -63,23 +66,23 @@ pub(super) async fn measure(ground: &Ground) -> Result<String> {
         ]);
     }
     Ok(format!(
-        "**Failover**, {RUNS} times each, two replicas, leases and claims of {LEASE_SECONDS} s (the product's defaults are 30 s: a killed holder is followed that much later). \
-         From the signal to the next holder of the leadership, and until none of the {IN_FLIGHT} domains under way is in the hands of the lost replica.\n\n{}",
+        "**Failover**, {RUNS} times each, two workers, leases and claims of {LEASE_SECONDS} s (the product's defaults are 30 s: a killed holder is followed that much later). \
+         From the signal to the next holder of `{LEASE}`, and until none of the {IN_FLIGHT} domains under way is in the hands of the lost replica.\n\n{}",
         table.markdown()
     ))
 }
 
-/// Ends the leader while it works; how long until the other leads, and until it has taken over its domains.
+/// Ends the holder while it works; how long until the other has the lease, and until it has taken over its domains.
 async fn lose_one(fleet: &mut Fleet, end: End) -> Result<(Duration, Duration)> {
-    let holder = leader(fleet.first()?).await?.context("nobody leads")?;
+    let (prefix, names) = fleet.fresh_names(IN_FLIGHT);
+    let watcher = fleet.first()?;
+    let holder = holder(watcher).await?.context("nobody has the lease")?;
     let at = fleet.replicas.iter().position(|replica| replica.instance() == holder);
-    let at = at.context("the leader is a replica")?;
-    let (_, names) = fleet.fresh_names(IN_FLIGHT);
-    let survivor = fleet.replicas.get(1 - at).context("two replicas")?;
-    survivor.api().add_many(&names).await?;
+    let at = at.context("the holder is a replica")?;
+    watcher.api().add_many(&names).await?;
     let mut connection = PgConnection::connect(&fleet.database.url()).await?;
     wait(async || Ok(held(&mut connection, &holder).await? >= 5)).await?;
-    let lost = fleet.replicas.get(at).context("two replicas")?;
+    let lost = fleet.replicas.get(at).context("it is there")?;
     let begun = Instant::now();
     let ending = async {
         match end {
@@ -88,7 +91,7 @@ async fn lose_one(fleet: &mut Fleet, end: End) -> Result<(Duration, Duration)> {
         }
     };
     let of_lease = async {
-        wait(async || Ok(leader(survivor).await?.is_some_and(|now| now != holder))).await?;
+        wait(async || Ok(self::holder(watcher).await?.is_some_and(|now| now != holder))).await?;
         anyhow::Ok(begun.elapsed())
     };
     let of_claims = async {
@@ -96,18 +99,16 @@ async fn lose_one(fleet: &mut Fleet, end: End) -> Result<(Duration, Duration)> {
         anyhow::Ok(begun.elapsed())
     };
     let ((), of_lease, of_claims) = tokio::try_join!(ending, of_lease, of_claims)?;
-    fleet.replicas.get_mut(at).context("two replicas")?.start_again().await?;
-    let prefix = names.first().and_then(|name| name.split('n').next()).context("names")?.to_owned();
-    let first = fleet.first()?;
     wait(async || {
-        let all = first.api().list(&prefix).await?;
+        let all = watcher.api().list(&prefix).await?;
         Ok(all.iter().all(|domain| crate::api::state(domain) == "Active"))
     })
     .await?;
+    fleet.replicas.get_mut(at).context("it is there")?.start_again().await?;
     Ok((of_lease, of_claims))
 }
 
-async fn leader(replica: &Replica) -> Result<Option<String>> {
+async fn holder(replica: &Replica) -> Result<Option<String>> {
     let leases = replica.api().web().get("/v1/leases").await?;
     let items = leases.get("items").and_then(Value::as_array).context("leases are a list")?;
     let lease = items.iter().find(|lease| lease.get("name").and_then(Value::as_str) == Some(LEASE));

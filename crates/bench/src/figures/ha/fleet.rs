@@ -21,20 +21,21 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
-    /// Starts so many; `extra` is more configuration, `claim` how long a claim lasts.
+    /// Starts one of each role; `extra` is more configuration, `claim` how long a claim lasts.
     pub(super) async fn start(
         ground: &Ground,
         network: &Network,
         database: Database,
-        many: u8,
+        roles: &[&'static str],
         claim: u32,
         extra: &str,
     ) -> Result<Self> {
         let suffix = "fleet.test".to_owned();
         let target = network.lead(&suffix, address(0)).await?;
         let mut replicas = Vec::new();
-        for number in 0..many {
+        for (number, role) in (0..).zip(roles) {
             let mut plan = Plan::new(address(number), &database.url(), &target, EdgeMode::None)?;
+            plan.role = role;
             plan.claim_seconds = claim;
             plan.extra = extra.to_owned();
             replicas.push(Replica::start(&ground.holdfast, network, &plan).await?);

@@ -14,7 +14,7 @@ use crate::sample::Sample;
 use crate::table::Table;
 
 const DOMAINS: usize = 500;
-const MANY: [u8; 3] = [1, 2, 3];
+const MANY: [&[&str]; 3] = [&["all"], &["all"; 2], &["all"; 3]];
 
 /// How often sessions that wait for a lock are counted.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -31,10 +31,10 @@ pub(super) async fn measure(ground: &Ground) -> Result<String> {
     let network = Network::start(&ground.holdfast).await?;
     let mut rows = MANY.map(|_| Row::default());
     for number in 0..ground.runs {
-        for (many, row) in MANY.into_iter().zip(&mut rows) {
-            run(ground, &network, many, row).await?;
+        for (roles, row) in MANY.into_iter().zip(&mut rows) {
+            run(ground, &network, roles, row).await?;
             let rate = row.rate.most();
-            ground.say(format!("run {}: {many} replicas, best so far {rate:.0}/s", number + 1));
+            ground.say(format!("run {}: {} replicas, best so far {rate:.0}/s", number + 1, roles.len()));
         }
     }
     let mut table = Table::new(&[
@@ -45,10 +45,10 @@ pub(super) async fn measure(ground: &Ground) -> Result<String> {
         "sessions waiting for a lock",
         "statements",
     ]);
-    for (many, row) in MANY.into_iter().zip(&rows) {
-        let statements = count(ground, &network, many).await?;
+    for (roles, row) in MANY.into_iter().zip(&rows) {
+        let statements = count(ground, &network, roles).await?;
         table.row([
-            many.to_string(),
+            roles.len().to_string(),
             row.rate.shown(0),
             row.replica_ms.shown(1),
             row.database_ms.shown(1),
@@ -64,8 +64,8 @@ pub(super) async fn measure(ground: &Ground) -> Result<String> {
     ))
 }
 
-async fn run(ground: &Ground, network: &Network, many: u8, row: &mut Row) -> Result<()> {
-    let mut fleet = Fleet::start(ground, network, Fleet::postgres().await?, many, 30, "").await?;
+async fn run(ground: &Ground, network: &Network, roles: &[&'static str], row: &mut Row) -> Result<()> {
+    let mut fleet = Fleet::start(ground, network, Fleet::postgres().await?, roles, 30, "").await?;
     fleet.provision(DOMAINS / 4).await?;
     let before = (fleet.cpu()?, fleet.database.cpu()?);
     let url = fleet.database.url();
@@ -97,9 +97,9 @@ async fn watch(connection: &mut PgConnection, waiting: &mut Sample) -> Result<()
 }
 
 /// Statements per certificate, in a run of its own.
-async fn count(ground: &Ground, network: &Network, many: u8) -> Result<f64> {
+async fn count(ground: &Ground, network: &Network, roles: &[&'static str]) -> Result<f64> {
     let database = statements::counting_server().await?;
-    let mut fleet = Fleet::start(ground, network, database, many, 30, "").await?;
+    let mut fleet = Fleet::start(ground, network, database, roles, 30, "").await?;
     fleet.provision(DOMAINS).await?;
     let mut connection = PgConnection::connect(&fleet.database.url()).await?;
     connection.execute("SELECT pg_stat_statements_reset()").await?;

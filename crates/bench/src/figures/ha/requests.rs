@@ -37,7 +37,7 @@ pub(super) async fn measure(ground: &Ground) -> Result<String> {
     network.record("*.elsewhere.test", "NONE", "-").await?;
     let database = Fleet::postgres().await?;
     seed::challenge(&database.url(), TOKEN_OF_CA, "answer").await?;
-    let mut fleet = Fleet::start(ground, &network, database, 1, 30, "").await?;
+    let mut fleet = Fleet::start(ground, &network, database, &["all"], 30, "").await?;
     fleet.provision(100).await?;
     let base = fleet.first()?.api().web().base().to_owned();
     let (bearer, json) =
