@@ -30,7 +30,7 @@ pub(crate) enum Severity {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Alert {
     /// Stable: `stuck`, `high-retry-rate`, `many-failures`, `certificate-expiring`, `no-leader`, `edge-stale`, `edge-behind`, `edge-error`,
-    /// `edge-shadowed`, `webhook-failing`, `ca-paused`.
+    /// `edge-refusing`, `edge-shadowed`, `webhook-failing`, `ca-paused`.
     pub(crate) code: &'static str,
     /// How soon somebody should look.
     pub(crate) severity: Severity,

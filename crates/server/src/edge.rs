@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::extract::{FromRequestParts, Path};
-use holdfast_store::{EdgeIdentity, Scope};
+use holdfast_store::{EdgeIdentity, Error, Scope};
 use http::request::Parts;
 
 use crate::auth::{Caller, Keyholder};
@@ -55,13 +55,33 @@ impl AtEdge {
     pub(crate) async fn known(&self, state: &AppState) -> Result<EdgeIdentity, Problem> {
         let known = state.store.edge_identity(&self.name).await?;
         let own = |group: &str| self.caller.group.as_deref().is_none_or(|own| own == group);
-        known.filter(|edge| own(&edge.group)).ok_or_else(|| {
-            let detail = format!(
-                "Edge `{}` is not registered; send `PUT /v1/edges/{}` first.",
-                self.name, self.name
-            );
-            Problem::new(Kind::EdgeUnknown, detail)
-        })
+        known.filter(|edge| own(&edge.group)).ok_or_else(|| self.unknown())
+    }
+
+    fn unknown(&self) -> Problem {
+        let detail = format!(
+            "Edge `{}` is not registered; send `PUT /v1/edges/{}` first.",
+            self.name, self.name
+        );
+        Problem::new(Kind::EdgeUnknown, detail)
+    }
+
+    /// Is it still the edge that it was when it began to wait? It may have been removed since, or moved to another group.
+    pub(crate) async fn is_still(
+        &self,
+        state: &AppState,
+        known: &EdgeIdentity,
+    ) -> Result<(), Problem> {
+        let now = self.known(state).await?;
+        if now.id == known.id { Ok(()) } else { Err(self.unknown()) }
+    }
+
+    /// An edge that was removed while it was heard must register again.
+    pub(crate) fn gone(&self, error: Error) -> Problem {
+        match error {
+            Error::NotFound("edge") => self.unknown(),
+            other => other.into(),
+        }
     }
 
     /// Refuses what belongs to another group, and writes that it was asked for.

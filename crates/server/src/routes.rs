@@ -78,7 +78,7 @@ fn v1() -> OpenApiRouter<AppState> {
         .routes(routes!(rollback::ask))
         .routes(routes!(claim::show, claim::put, claim::release))
         .routes(routes!(edge::list))
-        .routes(routes!(edge::show, edge::register))
+        .routes(routes!(edge::show, edge::register, edge::removal::remove))
         .routes(routes!(edge::stranger::list))
         .routes(routes!(edge::stranger::refusals))
         .routes(routes!(edge::adoption::ask))

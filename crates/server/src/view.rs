@@ -19,7 +19,7 @@ pub(crate) use claim::ClaimView;
 pub(crate) use domain::{DomainView, Serving};
 pub(crate) use edge::{
     AdoptionView, BundleView, ChangeView, ChangesView, DesiredPage, EdgeDetail, EdgeView,
-    RefusalView, RegisteredEdge, StrangerView,
+    RefusalView, RegisteredEdge, RemovedEdgeView, StrangerView,
 };
 pub(crate) use event::{EventView, HistoryView};
 pub(crate) use explanation::ExplanationView;

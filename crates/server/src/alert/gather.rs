@@ -101,8 +101,11 @@ async fn samples(
 
 async fn behind(state: &AppState, edges: &[Edge]) -> Result<Vec<(String, Timestamp)>, Error> {
     let mut behind = Vec::new();
+    let epoch = state.store.latest_revision().await?.epoch;
     for edge in edges.iter().filter(|edge| edge.live && edge.behind > 0) {
-        let since = state.store.unapplied_since(&edge.group, edge.revision).await?;
+        // What it applied before a restore is nothing of what it should have applied since.
+        let at = Some(edge.revision).filter(|at| at.epoch == epoch).unwrap_or_default();
+        let since = state.store.unapplied_since(&edge.group, at).await?;
         behind.extend(since.map(|since| (edge.name.clone(), since)));
     }
     Ok(behind)

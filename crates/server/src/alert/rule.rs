@@ -132,7 +132,10 @@ pub(super) fn edge(facts: &Facts<'_>, edge: &Edge) -> Vec<Alert> {
     let log = format!("Look at the agent's log of `{name}`; it is tried again by itself.");
     if !edge.live {
         let detail = format!("Edge `{name}` last reported at {}.", edge.last_seen_at);
-        return vec![alert("edge-stale", Severity::Critical, detail, log)];
+        let fix = format!(
+            "Look whether its agent runs and reaches a replica; if it is gone for good, `holdfast edge remove {name}`."
+        );
+        return vec![alert("edge-stale", Severity::Critical, detail, fix)];
     }
     let mut alerts = Vec::new();
     let since = facts.behind.iter().find(|(of, _)| of == name).map(|(_, since)| *since);
@@ -146,6 +149,13 @@ pub(super) fn edge(facts: &Facts<'_>, edge: &Edge) -> Vec<Alert> {
     if let Some(note) = &edge.last_error {
         let detail = format!("Edge `{name}` says: {}", note.detail);
         alerts.push(alert("edge-error", Severity::Warning, detail, log));
+    }
+    // One that only looks refuses everything, as it was told to.
+    if edge.refusals > 0 && edge.agent.mode.as_deref() != Some("observe") {
+        let detail =
+            format!("{} names are not served as desired at edge `{name}`.", edge.refusals);
+        let fix = format!("`holdfast edge show {name}` says why of each; they are tried again by themselves.");
+        alerts.push(alert("edge-refusing", Severity::Warning, detail, fix));
     }
     if edge.shadows > 0 {
         let detail = format!(

@@ -137,6 +137,7 @@ fn edges_are_told_by_what_is_wrong_with_them() {
         behind: 3,
         last_error: None,
         agent: EdgeAgent::default(),
+        refusals: 0,
         strangers: 0,
         shadows: 0,
     };
@@ -149,6 +150,10 @@ fn edges_are_told_by_what_is_wrong_with_them() {
     let error = Some(Note::new("edge-disk", "the disk is full"));
     told(Edge { last_error: error.clone(), ..edge.clone() }, 10, &["edge-error"]);
     told(Edge { shadows: 2, ..edge.clone() }, 10, &["edge-shadowed"]);
+    told(Edge { refusals: 7, ..edge.clone() }, 10, &["edge-refusing"]);
+    // One that only looks refuses everything.
+    let agent = EdgeAgent { mode: Some("observe".into()), ..EdgeAgent::default() };
+    told(Edge { refusals: 7, agent, ..edge.clone() }, 10, &[]);
     told(Edge { live: false, last_error: error, ..edge }, 600, &["edge-stale"]);
 }
 

@@ -4,6 +4,7 @@ pub(super) mod adoption;
 pub(super) mod bundle;
 pub(super) mod changes;
 pub(super) mod desired;
+pub(super) mod removal;
 pub(super) mod report;
 pub(super) mod stranger;
 
@@ -51,12 +52,7 @@ async fn seen_by(
     caller: &Caller,
     name: &str,
 ) -> Result<holdfast_store::Edge, Problem> {
-    let edge = state.store.edge_named(name).await?.ok_or_else(|| {
-        let name = field::shown(name);
-        let detail =
-            format!("There is no edge `{name}`; `holdfast edge list` shows those there are.");
-        Problem::new(Kind::NotFound, detail)
-    })?;
+    let edge = state.store.edge_named(name).await?.ok_or_else(|| none(name))?;
     if is_visible(caller, &edge.group) {
         return Ok(edge);
     }
@@ -64,6 +60,12 @@ async fn seen_by(
         format!("Edge `{}` is of group `{}`, which is not the token's.", edge.name, edge.group);
     audit::refused(state, caller, "edge-refused", &edge.name, &detail).await;
     Err(Problem::new(Kind::WrongGroup, detail))
+}
+
+fn none(name: &str) -> Problem {
+    let name = field::shown(name);
+    let detail = format!("There is no edge `{name}`; `holdfast edge list` shows those there are.");
+    Problem::new(Kind::NotFound, detail)
 }
 
 /// Shows an edge with the names it refuses and the strangers it found, the first hundred of each.
@@ -128,6 +130,7 @@ pub(super) async fn register(
 ) -> Result<Json<RegisteredEdge>, Problem> {
     let asked = field::optional("group", request.group, field::NAME)?;
     let group = group(&state, &edge, asked).await?;
+    require_newest(&state, &edge, &group).await?;
     let agent = request.agent.map(facts).transpose()?.unwrap_or_default();
     let before = state.store.edge_identity(&edge.name).await?;
     let new = NewEdge { name: edge.name.clone(), group: group.clone() };
@@ -153,6 +156,21 @@ async fn group(state: &AppState, edge: &AtEdge, asked: Option<String>) -> Result
         (None, Some(asked)) => Ok(asked),
         (None, None) => Ok(state.edge_group.clone()),
     }
+}
+
+/// Two tokens of one edge for two groups, each in an agent's hands, would have it move to and fro for ever: the newer one counts.
+async fn require_newest(state: &AppState, edge: &AtEdge, group: &str) -> Result<(), Problem> {
+    if edge.caller.scope != Scope::Edge {
+        return Ok(());
+    }
+    let newest = state.store.edge_token(&edge.name).await?.and_then(|newest| newest.group);
+    let Some(newer) = newest.filter(|newest| newest != group) else { return Ok(()) };
+    let detail = format!(
+        "Edge `{}` has a newer token, for group `{newer}`; use that one, or revoke it.",
+        edge.name
+    );
+    audit::refused(state, &edge.caller, "edge-refused", &edge.name, &detail).await;
+    Err(Problem::new(Kind::WrongGroup, detail))
 }
 
 fn facts(Object(agent): Object<AgentRequest>) -> Result<EdgeAgent, Problem> {

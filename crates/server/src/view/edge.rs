@@ -1,7 +1,9 @@
 //! An edge, and what its agent is told.
 
 use holdfast_model::Timestamp;
-use holdfast_store::{Adoption, Bundle, Change, Changes, Desired, Edge, Refusal, Stranger};
+use holdfast_store::{
+    Adoption, Bundle, Change, Changes, Desired, Edge, Refusal, RemovedEdge, Stranger,
+};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -35,6 +37,8 @@ pub(crate) struct EdgeView {
     target: Option<String>,
     /// Its agent's release.
     version: Option<String>,
+    /// How many names it does not serve as desired, and said why.
+    refusals: u64,
     /// Files there that are none of ours.
     strangers: u64,
     /// Of those, how many are served for a name of ours.
@@ -55,6 +59,7 @@ impl From<Edge> for EdgeView {
             mode: edge.agent.mode,
             target: edge.agent.target,
             version: edge.agent.version,
+            refusals: edge.refusals,
             strangers: edge.strangers,
             shadows: edge.shadows,
         }
@@ -145,6 +150,24 @@ pub(crate) struct AdoptionView {
 impl From<Adoption> for AdoptionView {
     fn from(Adoption { file, name }: Adoption) -> Self {
         Self { file, name: name.to_string() }
+    }
+}
+
+/// What went with an edge that was removed.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RemovedEdge)]
+pub(crate) struct RemovedEdgeView {
+    /// Its name, which is free.
+    name: String,
+    /// The group it was of.
+    group: String,
+    /// The names of its tokens, which work no more.
+    tokens: Vec<String>,
+}
+
+impl RemovedEdgeView {
+    pub(crate) fn new(name: String, RemovedEdge { group, tokens }: RemovedEdge) -> Self {
+        Self { name, group, tokens }
     }
 }
 

@@ -105,6 +105,7 @@ pub(in crate::routes) async fn poll(
         }
         woken.mark_unchanged();
         found = look(&state, &known, &asked).await?;
+        edge.is_still(&state, &known).await?;
         if is_news(&found, &asked) {
             return Ok(answer(found));
         }

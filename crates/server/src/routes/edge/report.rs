@@ -130,24 +130,29 @@ pub(in crate::routes) async fn take(
         state.store.describe_edge(known.id, &agent).await?;
     }
     if let Some(strangers) = parsed.strangers {
-        state.store.keep_strangers(known.id, &strangers).await?;
+        let kept = state.store.keep_strangers(known.id, &strangers).await;
+        kept.map_err(|error| edge.gone(error))?;
     }
     if !parsed.adopted.is_empty() {
         end_adoptions(&state, &edge, &known, parsed.adopted).await?;
     }
     // Last: what is told above is told again if this fails.
-    state.store.observe(known.id, &parsed.report).await?;
+    state.store.observe(known.id, &parsed.report).await.map_err(|error| edge.gone(error))?;
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// What was asked for is told, each once: what nobody asked for must not fill the event log.
 async fn end_adoptions(
     state: &AppState,
     edge: &AtEdge,
     known: &EdgeIdentity,
     adopted: Vec<(Adoption, Option<Note>)>,
 ) -> Result<(), Problem> {
+    let done: Vec<_> = adopted.iter().map(|(one, _)| one.clone()).collect();
+    let ended = state.store.adopted(known.id, &done).await?;
     let actor = state.actor(&edge.caller);
-    for (one, error) in &adopted {
+    for one in ended {
+        let error = adopted.iter().find(|(of, _)| *of == one).and_then(|(_, error)| error.as_ref());
         let (kind, detail) = match error {
             None => ("edge-adopted", format!("edge `{}` took over {}", edge.name, one.file)),
             Some(note) => (
@@ -157,8 +162,7 @@ async fn end_adoptions(
         };
         state.store.notice(&actor, kind, one.name.as_str(), &detail).await?;
     }
-    let done: Vec<_> = adopted.into_iter().map(|(one, _)| one).collect();
-    Ok(state.store.adopted(known.id, &done).await?)
+    Ok(())
 }
 
 /// A report, taken apart and checked.
