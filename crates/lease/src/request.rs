@@ -50,6 +50,9 @@ pub struct Renew {
     pub incarnation: Incarnation,
     /// Which, and in which terms.
     pub leases: Vec<Renewal>,
+    /// When it was sent, in microseconds of the asker's own clock. The beat of each row becomes this, or one more than it was
+    /// where that is more: so others can tell how long ago the owner lived without asking the store's clock.
+    pub beat: i64,
     /// Past this time the store does nothing.
     pub not_after: StoreTime,
 }

@@ -75,7 +75,8 @@ pub struct Row {
     pub owner: Option<Owner>,
     /// The fencing token of the owner, or of the last one.
     pub term: Term,
-    /// Counts what the owner did in this term. It is how a contender sees life without trusting the store's clock.
+    /// Rises with everything the owner does in this term, and with a renewal to its own time in microseconds. It is how a
+    /// contender sees life, and dates it, without trusting the store's clock.
     pub beat: i64,
     /// How long the owner asked for; after a release, how long it is reserved.
     pub ttl: Duration,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::identity::{Holder, Incarnation, Term};
 use crate::protocol::bug::{Bug, Bugs};
-use crate::request::{Acquire, Acquired, Ask, Release, Renewal, Renewed};
+use crate::request::{Acquire, Acquired, Ask, Release, Renew, Renewal, Renewed};
 use crate::row::{Change, Owner, Row, StoreTime};
 
 /// Why this request may take this row now; none if it may not.
@@ -104,14 +104,9 @@ impl Slot {
     }
 
     /// Renews one lease of a batch: see [`crate::request::Renew`].
-    pub fn renew(
-        &mut self,
-        incarnation: Incarnation,
-        lease: &Renewal,
-        not_after: StoreTime,
-        now: StoreTime,
-    ) -> Renewed {
-        if now > not_after && !self.bugs.has(Bug::AbandonedRequestActs) {
+    pub fn renew(&mut self, request: &Renew, lease: &Renewal, now: StoreTime) -> Renewed {
+        let incarnation = request.incarnation;
+        if now > request.not_after && !self.bugs.has(Bug::AbandonedRequestActs) {
             return Renewed::TooLate;
         }
         let by_name = self.bugs.has(Bug::RenewByNameOnly);
@@ -120,7 +115,8 @@ impl Slot {
         };
         match self.row.as_mut().filter(own) {
             Some(row) => {
-                row.beat += 1;
+                // Never down and never the same: a belated request must not make a row look as it did before.
+                row.beat = request.beat.max(row.beat + 1);
                 row.ttl = lease.ttl;
                 row.expires_at = now.plus(lease.ttl);
                 Renewed::Kept { step_down: row.step_down, successor: row.successor.clone() }

@@ -172,7 +172,7 @@ pub(super) async fn batches_are_answered_in_order(harness: &dyn Harness) -> Verd
         }
         leases.push(Renewal { name: ann.name.clone(), term: Term::new(1), ttl: LONG });
     }
-    let request = Renew { incarnation: ann.incarnation, leases, not_after: NEVER };
+    let request = Renew { incarnation: ann.incarnation, leases, beat: 0, not_after: NEVER };
     let answers = ann.store.renew(&request).await.map_err(told)?.answer;
     demand!(answers.len() == 30, "{} answers", answers.len());
     for (index, answer) in answers.iter().enumerate() {

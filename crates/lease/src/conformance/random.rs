@@ -100,11 +100,12 @@ impl History {
     async fn renew(&mut self) -> Verdict {
         let (who, term, ttl) = (self.someone()?, self.term(), self.ttl());
         let lease = Renewal { name: self.name.clone(), term, ttl };
+        let beat = i64::try_from(self.dice.roll(1 << 50)).unwrap_or_default();
         let contender = self.contenders.get_mut(who).ok_or("nobody")?;
         let incarnation = contender.incarnation;
-        let request = Renew { incarnation, leases: vec![lease.clone()], not_after: NEVER };
+        let request = Renew { incarnation, leases: vec![lease.clone()], beat, not_after: NEVER };
         let done = contender.store.renew(&request).await.map_err(told)?;
-        let expected = self.slot.renew(incarnation, &lease, NEVER, done.at);
+        let expected = self.slot.renew(&request, &lease, done.at);
         let plain = |answer: &Renewed| match answer {
             Renewed::Gone(row) => Renewed::Gone(row.as_ref().map(timeless)),
             other => other.clone(),

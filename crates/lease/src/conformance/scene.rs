@@ -86,7 +86,8 @@ impl Contender {
         not_after: StoreTime,
     ) -> Result<Renewed, String> {
         let lease = Renewal { name: self.name.clone(), term, ttl: LONG };
-        let request = Renew { incarnation: self.incarnation, leases: vec![lease], not_after };
+        let (incarnation, leases) = (self.incarnation, vec![lease]);
+        let request = Renew { incarnation, leases, beat: 0, not_after };
         let answers = self.store.renew(&request).await.map_err(told)?.answer;
         answers.into_iter().next().ok_or_else(|| "a renewal without an answer".to_owned())
     }

@@ -4,7 +4,7 @@ use stateright::{Model, Property};
 use uuid::Uuid;
 
 use super::world::{Message, Process, World};
-use super::{Bounds, LeaseModel, store_time, timing};
+use super::{Bounds, LeaseModel, timing};
 use crate::identity::{Holder, Incarnation, Term};
 use crate::protocol::bug::Bugs;
 use crate::protocol::{Input, State, Wish};
@@ -22,6 +22,8 @@ pub(super) enum Step {
     LetGo(usize),
     /// The session of a beacon ends.
     Cut(usize),
+    /// The store's clock is set back.
+    SetBack,
     /// The server is started again: all sessions end.
     Restart,
     /// A process learns that its session has ended.
@@ -33,6 +35,7 @@ pub(super) enum Step {
 /// What must be reachable, or the space would say little.
 pub(super) const LOST: &str = "elected though a message was lost";
 pub(super) const CRASHED: &str = "a second owner after a crash";
+pub(super) const LIFELESS: &str = "taken from an owner that had shown no life";
 pub(super) const DARK: &str = "taken from an owner whose beacon was gone";
 
 impl LeaseModel {
@@ -98,6 +101,7 @@ impl LeaseModel {
                 world.cuts += 1;
                 world.end_session(index);
             }
+            Step::SetBack => world.set_backs += 1,
             Step::Restart => {
                 world.restarts += 1;
                 world.processes.iter_mut().for_each(|process| process.open = 0);
@@ -125,10 +129,13 @@ impl Model for LeaseModel {
             losses: 0,
             doubles: 0,
             step_downs: 0,
+            set_backs: 0,
+            lived: 0,
             cuts: 0,
             restarts: 0,
             sessions: 0,
             named: (0, 0, false),
+            taken_lifeless: false,
             taken_in_the_dark: false,
             highest: Term::NONE,
             broken: None,
@@ -147,6 +154,9 @@ impl Model for LeaseModel {
         let bounds = &self.bounds;
         if world.now < bounds.ticks {
             steps.push(Step::Tick);
+        }
+        if world.set_backs < bounds.set_backs {
+            steps.push(Step::SetBack);
         }
         if world.restarts < bounds.restarts {
             steps.push(Step::Restart);
@@ -205,6 +215,7 @@ impl Model for LeaseModel {
             Property::sometimes(CRASHED, |_, world: &World| {
                 world.crashes > 0 && world.highest > Term::new(1)
             }),
+            Property::sometimes(LIFELESS, |_, world: &World| world.taken_lifeless),
             Property::sometimes(DARK, |_, world: &World| world.taken_in_the_dark),
         ]
     }
@@ -216,7 +227,7 @@ fn covered(world: &World, process: &Process) -> bool {
         world.slot.row.as_ref().is_some_and(|row| {
             row.is_of(process.state.incarnation)
                 && row.term == term
-                && row.expires_at >= store_time(world.now)
+                && row.expires_at >= world.store_time()
         })
     })
 }

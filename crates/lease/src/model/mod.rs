@@ -14,7 +14,6 @@ use std::time::Duration;
 use crate::identity::Name;
 use crate::options::Timing;
 use crate::protocol::bug::Bug;
-use crate::row::StoreTime;
 
 const TICK: Duration = Duration::from_secs(1);
 
@@ -33,6 +32,8 @@ struct Bounds {
     /// Ticks by which a clock may fall behind.
     lags: u8,
     step_downs: u8,
+    /// How often the store's clock may be set back, by far more than a lease.
+    set_backs: u8,
     /// Leases are held with beacons, whose sessions may end this often, and the server be restarted this often.
     beacon: bool,
     cuts: u8,
@@ -62,8 +63,4 @@ fn timing(lags: u8) -> Timing {
         drift_ppm: 0,
         margin: TICK,
     }
-}
-
-fn store_time(tick: u32) -> StoreTime {
-    StoreTime::from_micros(i64::from(tick) * 1_000_000)
 }

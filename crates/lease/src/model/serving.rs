@@ -1,9 +1,9 @@
 //! The store of the model: the rules, and what no operation may do whatever it answers.
 
-use super::world::{Message, World};
-use super::{LeaseModel, store_time};
+use super::world::{Message, Process, World};
+use super::{LeaseModel, TICK};
 use crate::protocol::{Input, Reply, Request, RequestId};
-use crate::request::{Acquire, Acquired, At};
+use crate::request::{Acquire, Acquired, At, Renew};
 use crate::row::{Change, Row, StoreTime};
 
 impl LeaseModel {
@@ -14,7 +14,7 @@ impl LeaseModel {
         id: RequestId,
         request: &Request,
     ) {
-        let at = store_time(world.now);
+        let at = world.store_time();
         let before = world.slot.row.clone();
         let reply = match request {
             Request::Look(_) => {
@@ -27,12 +27,12 @@ impl LeaseModel {
             }
             Request::Renew(renew) => {
                 let slot = &mut world.slot;
-                let answer = renew
-                    .leases
-                    .iter()
-                    .map(|lease| slot.renew(renew.incarnation, lease, renew.not_after, at))
-                    .collect();
+                let answer =
+                    renew.leases.iter().map(|lease| slot.renew(renew, lease, at)).collect();
                 let own = |row: &Row| row.is_of(renew.incarnation);
+                if world.slot.row != before {
+                    world.lived = world.lived.max(sent(renew, &world.processes[index]));
+                }
                 if world.slot.row != before && !before.as_ref().is_some_and(own) {
                     world.broken = Some("I5");
                 }
@@ -78,14 +78,24 @@ fn acquired(world: &mut World, acquire: &Acquire, session: u8, at: StoreTime) ->
         world.broken = Some("I3");
     }
     world.highest = world.highest.max(changed.term);
+    let unchanged_for = TICK * (world.now - world.lived);
+    world.lived = world.now;
+    world.taken_lifeless |= changed.change == Change::Unchanged;
     world.taken_in_the_dark |= changed.change == Change::BeaconGone;
     let taken = |row: &Row| row.owner.is_some() && !row.is_of(acquire.incarnation);
     let live = |row: &Row| {
         let gone = acquire.beacon && row.beacon && dark;
-        row.expires_at >= at && acquire.unchanged != Some(row.version()) && !gone
+        let lifeless = acquire.unchanged.is_some() && unchanged_for >= row.ttl;
+        row.expires_at >= at && !lifeless && !gone
     };
     if before.as_ref().is_some_and(|row| taken(row) && live(row)) {
         world.broken = Some("I5");
     }
     answer
+}
+
+/// When a renewal was sent, in true time: its beat is its sender's clock.
+fn sent(renew: &Renew, by: &Process) -> u32 {
+    let ticks = renew.beat / 1_000_000 - 100 + i64::from(by.lag);
+    u32::try_from(ticks).unwrap_or_default()
 }

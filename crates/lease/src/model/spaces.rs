@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use stateright::{Checker as _, HasDiscoveries, Model as _};
 
-use super::exploration::{CRASHED, DARK, LOST};
+use super::exploration::{CRASHED, DARK, LIFELESS, LOST};
 use super::{Bounds, LeaseModel};
 use crate::identity::Name;
 use crate::protocol::bug::Bug;
@@ -20,6 +20,7 @@ const BOUNDS: Bounds = Bounds {
     doubles: 0,
     lags: 0,
     step_downs: 0,
+    set_backs: 0,
     beacon: false,
     cuts: 0,
     restarts: 0,
@@ -53,7 +54,7 @@ fn check(bounds: Bounds, bug: Option<Bug>) -> (Vec<&'static str>, Vec<&'static s
     );
     let found = checker.discoveries().into_keys();
     let (mut examples, mut broken): (Vec<_>, Vec<_>) =
-        found.partition(|found| [LOST, CRASHED, DARK].contains(found));
+        found.partition(|found| [LOST, CRASHED, LIFELESS, DARK].contains(found));
     examples.sort_unstable();
     broken.sort_unstable();
     (broken, examples)
@@ -79,6 +80,11 @@ fn the_invariants_hold_through_a_request_served_twice() {
 fn the_invariants_hold_through_everything_at_once() {
     let all = Bounds { crashes: 1, losses: 1, doubles: 1, step_downs: 1, ticks: 2, ..BOUNDS };
     holds(all);
+}
+
+#[test]
+fn the_invariants_hold_though_the_clock_of_the_store_is_set_back() {
+    assert_eq!(holds(Bounds { set_backs: 1, ..BOUNDS }), [LIFELESS]);
 }
 
 #[test]

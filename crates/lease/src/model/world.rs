@@ -8,7 +8,11 @@ use crate::event::{Event, Happening};
 use crate::identity::Term;
 use crate::protocol::bug::Bug;
 use crate::protocol::{Action, Input, Reply, Request, RequestId, State, step};
+use crate::row::StoreTime;
 use crate::rules::Slot;
+
+/// By how many ticks a clock is set back.
+const FAR: i64 = 100;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct World {
@@ -21,12 +25,17 @@ pub(super) struct World {
     pub(super) losses: u8,
     pub(super) doubles: u8,
     pub(super) step_downs: u8,
+    pub(super) set_backs: u8,
+    /// When the owner's last sign of life was sent, in true time.
+    pub(super) lived: u32,
     pub(super) cuts: u8,
     pub(super) restarts: u8,
     /// How many sessions there were.
     pub(super) sessions: u8,
     /// The session the row names, the number of restarts it was named after, and whether it ended by itself.
     pub(super) named: (u8, u8, bool),
+    /// Whether it was ever taken because it showed no life.
+    pub(super) taken_lifeless: bool,
     /// Whether it was ever taken because a beacon was gone.
     pub(super) taken_in_the_dark: bool,
     pub(super) highest: Term,
@@ -49,8 +58,8 @@ pub(super) struct Process {
 /// Most of a state never changes: only what does is hashed.
 impl Hash for Process {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        let State { leases, in_flight, store_clock, lit, .. } = &self.state;
-        (leases, in_flight, store_clock, lit).hash(hasher);
+        let State { leases, in_flight, store_clock, lit, note_at, .. } = &self.state;
+        (leases, in_flight, store_clock, lit, note_at).hash(hasher);
         (self.alive, self.lag, self.belief, self.told, self.session, self.open).hash(hasher);
     }
 }
@@ -100,6 +109,12 @@ impl Process {
 }
 
 impl World {
+    /// What the store's clock shows.
+    pub(super) fn store_time(&self) -> StoreTime {
+        let back = i64::from(self.set_backs) * FAR;
+        StoreTime::from_micros((i64::from(self.now) - back) * 1_000_000)
+    }
+
     /// Whether somebody believes.
     pub(super) fn led(&self) -> bool {
         self.processes.iter().any(|process| process.believes(self.now).is_some())

@@ -26,6 +26,9 @@ pub(crate) enum Bug {
     BeaconLossIgnored,
     BeaconLossForgotten,
     BeaconGoneByRestart,
+    BeaconNeverNoted,
+    SetBackUnnoticed,
+    ServedAgainDated,
 }
 
 /// The bug switched on, if any.

@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::clock::Moment;
 use crate::identity::{Name, Term};
 use crate::protocol::bug::Bug;
-use crate::protocol::lease::{Lease, Next, Phase, Sight};
+use crate::protocol::lease::{Lease, Next, Phase};
+use crate::protocol::sight::Sight;
 use crate::protocol::state::State;
 use crate::request::Acquire;
 use crate::row::{Row, StoreTime};
@@ -30,7 +31,7 @@ impl State {
         let Some(lease) = self.leases.get(name) else { return };
         let Phase::Following(following) = &lease.phase else { return };
         let Some(row) = row else { return self.plan_acquire(name, Duration::ZERO, now) };
-        let sight = sighting(following.sight, row, now);
+        let sight = Sight::of(following.sight, row, (&self.timing, self.bugs), now);
         let probe = self.acquire_request(name, lease, None, now);
         let equal = self.bugs.has(Bug::StealOnEqualExpiry) && row.expires_at == at;
         let free = equal || rules::may_take(row, &probe, beacon_gone, at).is_some();
@@ -38,6 +39,7 @@ impl State {
         let Some(lease) = self.leases.get_mut(name) else { return };
         let Phase::Following(following) = &mut lease.phase else { return };
         following.sight = Some(sight);
+        following.ready = hesitation.is_zero();
         if free {
             self.plan_acquire(name, hesitation, now);
         } else {
@@ -57,9 +59,9 @@ impl State {
         }
     }
 
-    /// Whoever waited for the beacon looks again.
+    /// Whoever waited for the beacon looks again; what is held without it is to name it.
     pub(crate) fn beacon_lit(&mut self, now: Moment) {
-        self.lit = true;
+        (self.lit, self.note_at) = (true, now);
         for lease in self.leases.values_mut().filter(|lease| lease.beacon) {
             if let Phase::Following(following) = &mut lease.phase {
                 following.look_at(now);
@@ -69,12 +71,14 @@ impl State {
 
     /// Someone else's: look again when it should have expired, or take it when it has shown no life for a whole lease.
     fn plan_wait(&mut self, name: &Name, row: &Row, sight: Sight, at: StoreTime, now: Moment) {
-        let still_until = sight.since + self.timing.still(row.ttl);
-        let expiry = now + row.expires_at.since(at) + GAP;
+        let still_until = sight.still_since(self.is_set_back(now)) + self.timing.still(row.ttl);
+        // A little late, so that a renewal just made is seen: what is seen soon after it was made is dated well.
+        let expiry = now + row.expires_at.since(at) + GAP.max(self.timing.poll / 16);
         let beacon = row.beacon && self.leases.get(name).is_some_and(|lease| lease.beacon);
         let poll = match (beacon && self.lit, self.listening) {
             (true, _) => self.timing.beacon,
-            (false, true) => self.timing.ttl,
+            (false, true) if !sight.is_first() || row.owner.is_none() => self.timing.ttl,
+            (false, true) => self.timing.poll,
             (false, false) => self.timing.poll,
         };
         let poll = now + poll + self.jitter(poll / 8);
@@ -107,7 +111,7 @@ impl State {
             return None;
         }
         if self.bugs.has(Bug::FailbackWithoutCooldown) {
-            return Some(sight.since);
+            return Some(sight.still_since(false));
         }
         let steady = following.steady_since + failback.stable;
         let cooled = sight.term_since + failback.cooldown;
@@ -157,17 +161,5 @@ impl State {
         }
         following.look_at(now + pause);
         following.steady_since = now;
-    }
-}
-
-fn sighting(before: Option<Sight>, row: &Row, now: Moment) -> Sight {
-    let (version, owned_since) = (row.version(), row.since);
-    match before {
-        // A store that lost the row may show its owner in the same term again, at its first act: that is life too.
-        Some(sight) if sight.version == version && sight.owned_since == owned_since => sight,
-        Some(sight) if sight.version.term == row.term => {
-            Sight { version, owned_since, since: now, ..sight }
-        }
-        _ => Sight { version, owned_since, since: now, term_since: now },
     }
 }

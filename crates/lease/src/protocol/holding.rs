@@ -5,7 +5,9 @@ use crate::event::{Event, Happening, Loss};
 use crate::identity::{Holder, Name, Term};
 use crate::protocol::bug::Bug;
 use crate::protocol::input::Action;
-use crate::protocol::lease::{Draining, Ending, Following, Holding, Lease, Phase, Releasing};
+use crate::protocol::lease::{
+    Draining, Ending, Following, Holding, Lease, Noted, Phase, Releasing,
+};
 use crate::protocol::state::State;
 use crate::request::Renewed;
 use crate::row::Row;
@@ -55,8 +57,10 @@ impl State {
         let in_time = now < deadline - self.timing.lead && !dark;
         let renew_at = sent + self.timing.renew_every;
         let Some(lease) = self.leases.get_mut(name) else { return };
-        if !matches!(lease.phase, Phase::Following(_)) {
-            return;
+        match lease.phase {
+            Phase::Following(_) => {}
+            Phase::Holding(_) => return self.noted(name, row, (sent, now, dark), actions),
+            _ => return,
         }
         let term = row.term;
         if !lease.wanted || !in_time {
@@ -69,7 +73,7 @@ impl State {
         }
         lease.phase = Phase::Holding(Holding {
             term,
-            beacon: row.beacon,
+            noted: if row.beacon { Noted::Yes } else { Noted::No },
             deadline,
             renew_at,
             expected: renew_at,
@@ -136,7 +140,8 @@ impl State {
         if self.bugs.has(Bug::BeaconLossIgnored) {
             return;
         }
-        let lost = |lease: &Lease| matches!(&lease.phase, Phase::Holding(held) if held.beacon);
+        let lost =
+            |lease: &Lease| matches!(&lease.phase, Phase::Holding(held) if held.noted != Noted::No);
         let leases = self.leases.iter().filter(|(_, lease)| lost(lease));
         let names: Vec<_> = leases.map(|(name, _)| name.clone()).collect();
         for name in names {
@@ -145,7 +150,7 @@ impl State {
     }
 
     /// Belief ends, then it is told, then the work is cancelled; release comes when the work has ended.
-    fn lose(&mut self, name: &Name, loss: Loss, now: Moment, actions: &mut Vec<Action>) {
+    pub(crate) fn lose(&mut self, name: &Name, loss: Loss, now: Moment, actions: &mut Vec<Action>) {
         let margin = self.timing.margin;
         let Some(lease) = self.leases.get_mut(name) else { return };
         let Phase::Holding(held) = &lease.phase else { return };

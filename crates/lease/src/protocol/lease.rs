@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::identity::{Holder, Priority, Term};
-use crate::row::{StoreTime, Version};
+use crate::protocol::sight::Sight;
+use crate::row::Version;
 
 /// How a lease is contended for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -53,6 +54,8 @@ pub(crate) struct Following {
     /// When it began to follow.
     pub(crate) began: Moment,
     pub(crate) sight: Option<Sight>,
+    /// Whether the row was seen, and nobody need go first if it is let go of.
+    pub(crate) ready: bool,
     /// Since when the store has answered every request.
     pub(crate) steady_since: Moment,
     pub(crate) asked_at: Option<Moment>,
@@ -60,8 +63,8 @@ pub(crate) struct Following {
 
 impl Following {
     pub(crate) fn new(now: Moment, not_before: Moment) -> Self {
-        let (next, sight, asked_at) = (Next::Look, None, None);
-        Self { next, due: now, not_before, began: now, sight, steady_since: now, asked_at }
+        let (next, sight, ready, asked_at) = (Next::Look, None, false, None);
+        Self { next, due: now, not_before, began: now, sight, ready, steady_since: now, asked_at }
     }
 
     pub(crate) fn look_at(&mut self, due: Moment) {
@@ -77,23 +80,11 @@ pub(crate) enum Next {
     Ask { term: Term },
 }
 
-/// What this process has itself seen of another's row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Sight {
-    pub(crate) version: Version,
-    /// Since when it is owned, by the store's clock.
-    pub(crate) owned_since: StoreTime,
-    /// When this version was first seen.
-    pub(crate) since: Moment,
-    /// When this term was first seen.
-    pub(crate) term_since: Moment,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Holding {
     pub(crate) term: Term,
-    /// Whether the row names this process's beacon: it is lost with it.
-    pub(crate) beacon: bool,
+    /// Whether the row names this process's beacon.
+    pub(crate) noted: Noted,
     /// When belief ends.
     pub(crate) deadline: Moment,
     /// When to send the next renewal.
@@ -102,6 +93,15 @@ pub(crate) struct Holding {
     pub(crate) expected: Moment,
     /// Let go of as soon as the work has ended.
     pub(crate) draining: Option<Draining>,
+}
+
+/// Whether a row names the beacon of its owner. Where it may, the lease is lost with the beacon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Noted {
+    No,
+    /// It was asked for, and no answer said so.
+    Perhaps,
+    Yes,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -56,9 +56,12 @@ mod following;
 mod holding;
 mod input;
 mod lease;
+mod noting;
 mod pump;
 mod reply;
+mod sight;
 mod state;
+mod waking;
 
 pub use self::input::{Action, Input, Reply, Request, RequestId};
 pub use self::lease::{Failback, Wish};

@@ -16,13 +16,15 @@ impl State {
         let request = self
             .renew_due(now)
             .or_else(|| self.first(|name, lease| self.release_due(name, lease, now)))
+            .or_else(|| self.note_due(now))
             .or_else(|| self.first(|name, lease| self.contention_due(name, lease, now)))
             .or_else(|| self.look_due(now));
         let Some(request) = request else { return };
         let id = self.next_id();
         let give_up = now + self.timing.request_timeout;
+        let (request_on_its_way, dark, news) = (request.clone(), false, false);
         self.in_flight =
-            Some(InFlight { id, sent: now, give_up, request: request.clone(), dark: false });
+            Some(InFlight { id, sent: now, give_up, request: request_on_its_way, dark, news });
         actions.push(Action::Send(id, request));
     }
 
@@ -49,6 +51,7 @@ impl State {
         Some(Request::Renew(Renew {
             incarnation: self.incarnation,
             leases: leases.collect(),
+            beat: i64::try_from(now.as_nanos() / 1_000).unwrap_or(i64::MAX),
             not_after: self.not_after(now),
         }))
     }

@@ -4,7 +4,7 @@ use crate::clock::Moment;
 use crate::identity::Name;
 use crate::protocol::input::{Action, Reply, Request, RequestId};
 use crate::protocol::lease::Phase;
-use crate::protocol::state::{InFlight, State, StoreClock};
+use crate::protocol::state::{InFlight, State};
 use crate::request::{Acquired, At, Renew, Renewed};
 use crate::row::StoreTime;
 
@@ -25,7 +25,10 @@ impl State {
     fn unanswered(&mut self, request: Request, now: Moment) {
         match request {
             Request::Look(names) => names.iter().for_each(|name| self.stumble(name, now)),
-            Request::Acquire(acquire) => self.stumble(&acquire.name, now),
+            Request::Acquire(acquire) => {
+                self.note_again(now);
+                self.stumble(&acquire.name, now);
+            }
             Request::Ask(ask) => self.stumble(&ask.name, now),
             Request::Release(release) => self.release_failed(&release.name, now),
             Request::Renew(renew) => {
@@ -49,24 +52,26 @@ impl State {
         actions: &mut Vec<Action>,
     ) {
         let Some(flight) = self.in_flight.take_if(|flight| flight.id == id) else { return };
-        let InFlight { sent, request, dark, .. } = flight;
+        let InFlight { sent, request, dark, news, .. } = flight;
+        let overtaken =
+            if news { request.names().into_iter().cloned().collect() } else { Vec::new() };
         match (request, reply) {
             (Request::Look(names), Reply::Looked(At { at, answer })) => {
-                self.heard(at, now);
+                self.heard(at, sent, now);
                 for (name, (row, beacon_gone)) in names.iter().zip(answer) {
                     self.saw(name, row.as_ref(), beacon_gone, at, now);
                 }
             }
             (Request::Acquire(acquire), Reply::Acquired(At { at, answer })) => {
-                self.heard(at, now);
+                self.heard(at, sent, now);
                 self.acquired(&acquire.name, &answer, at, (sent, now, dark), actions);
             }
             (Request::Renew(renew), Reply::Renewed(At { at, answer })) => {
-                self.heard(at, now);
+                self.heard(at, sent, now);
                 self.renewed_all(renew, answer, (sent, now), actions);
             }
             (Request::Release(release), Reply::Released(At { at, answer })) => {
-                self.heard(at, now);
+                self.heard(at, sent, now);
                 if answer || at <= release.not_after {
                     self.released(&release.name, now, actions);
                 } else {
@@ -75,16 +80,13 @@ impl State {
                 }
             }
             (Request::Ask(ask), Reply::Asked(At { at, .. })) => {
-                self.heard(at, now);
+                self.heard(at, sent, now);
                 self.asked(&ask.name, now);
             }
             // Not an answer to this request: as good as none.
             (request, _) => self.unanswered(request, now),
         }
-    }
-
-    fn heard(&mut self, at: StoreTime, now: Moment) {
-        self.store_clock = Some(StoreClock { at, seen: now });
+        self.overtaken(&overtaken, now);
     }
 
     fn renewed_all(
@@ -111,12 +113,20 @@ impl State {
             return self.granted(name, row, (sent, now, dark), actions);
         }
         let Some(lease) = self.leases.get_mut(name) else { return };
-        if let Phase::Following(following) = &mut lease.phase {
-            following.look_at(now);
-            if !lease.wanted {
-                self.rest(name);
-                return;
+        match &mut lease.phase {
+            Phase::Following(following) => {
+                following.look_at(now);
+                if !lease.wanted {
+                    self.rest(name);
+                    return;
+                }
             }
+            // It was to have its beacon noted, and is another's: a renewal finds out whose.
+            Phase::Holding(held) => {
+                held.renew_at = now;
+                self.note_again(now);
+            }
+            _ => {}
         }
         if let Acquired::Refused(Some(row)) = answer {
             self.saw(name, Some(row), false, at, now);

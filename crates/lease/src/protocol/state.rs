@@ -8,7 +8,7 @@ use crate::identity::{Holder, Incarnation, Name, Term};
 use crate::options::Timing;
 use crate::protocol::bug::{Bug, Bugs};
 use crate::protocol::input::{Action, Input, Request, RequestId};
-use crate::protocol::lease::{Ending, Following, Holding, Lease, Next, Phase, Wish};
+use crate::protocol::lease::{Ending, Following, Holding, Lease, Phase, Wish};
 use crate::row::StoreTime;
 
 /// Everything the protocol of one process remembers.
@@ -21,8 +21,12 @@ pub struct State {
     pub(crate) in_flight: Option<InFlight>,
     pub(crate) store_clock: Option<StoreClock>,
     pub(crate) listening: bool,
+    /// When the store's clock was last noticed to have been set back.
+    set_back: Option<Moment>,
     /// Whether the beacon of this process is lit.
     pub(crate) lit: bool,
+    /// Not to ask before this for the beacon to be noted.
+    pub(crate) note_at: Moment,
     /// The highest term of a lease that was forgotten.
     over: Term,
     pub(crate) bugs: Bugs,
@@ -38,6 +42,8 @@ pub(crate) struct InFlight {
     pub(crate) request: Request,
     /// The beacon it was sent with has gone out meanwhile: what it is granted is lost already.
     pub(crate) dark: bool,
+    /// There was news meanwhile of what it is about: its answer may be older.
+    pub(crate) news: bool,
 }
 
 /// The store's clock was at least at `at` when this machine's showed `seen`.
@@ -58,7 +64,9 @@ impl State {
             in_flight: None,
             store_clock: None,
             listening: false,
+            set_back: None,
             lit: false,
+            note_at: Moment::default(),
             over: Term::NONE,
             bugs: Bugs::default(),
             next_id: 0,
@@ -79,7 +87,10 @@ impl State {
             }
             _ => None,
         });
-        leases.chain(self.in_flight.as_ref().map(|flight| flight.give_up)).min()
+        let note = !busy && self.leases.values().any(|lease| self.wants_noting(lease));
+        let others =
+            [self.in_flight.as_ref().map(|flight| flight.give_up), note.then_some(self.note_at)];
+        leases.chain(others.into_iter().flatten()).min()
     }
 
     /// Whether nothing is contended for, held or on its way.
@@ -165,18 +176,25 @@ impl State {
         }
     }
 
-    fn woken(&mut self, name: Option<&Name>, now: Moment) {
-        for (own, lease) in &mut self.leases {
-            if name.is_some_and(|name| name != own) {
-                continue;
-            }
-            match &mut lease.phase {
-                Phase::Following(following) if following.next == Next::Look => following.due = now,
-                // Someone may have asked for it: the answer to a renewal says so.
-                Phase::Holding(held) if name.is_some() => held.renew_at = held.renew_at.min(now),
-                _ => {}
+    /// The store answered a request sent at `sent`. Its clock was read after that: less than it must have shown since the last
+    /// answer, by more than a margin, says that it was set back.
+    pub(crate) fn heard(&mut self, at: StoreTime, sent: Moment, now: Moment) {
+        if let Some(clock) = self.store_clock {
+            let elapsed = sent.since(clock.seen);
+            let least = clock.at.plus(elapsed.saturating_sub(self.timing.drift_of(elapsed)));
+            let set_back = at.plus(self.timing.margin) < least;
+            if set_back && !self.bugs.has(Bug::SetBackUnnoticed) {
+                self.set_back = Some(now);
             }
         }
+        self.store_clock = Some(StoreClock { at, seen: now });
+    }
+
+    /// Whether rows may have been dated by the store's clock before it was set back: all of them are renewed or taken in the time
+    /// of two leases.
+    pub(crate) fn is_set_back(&self, now: Moment) -> bool {
+        let while_it_matters = self.timing.still(self.timing.ttl) * 2;
+        self.set_back.is_some_and(|noticed| now.since(noticed) < while_it_matters)
     }
 
     /// The moment belief ends, for a request sent at `sent` whose answer arrives `now`.

@@ -58,7 +58,7 @@ impl Checker {
         let at = store.clock.now(now);
         for process in processes {
             let Some(term) = process.believes(name, now) else { continue };
-            let row = store.table(name).slot.row.clone();
+            let row = &store.table(name).slot.row;
             let covered = row.as_ref().is_some_and(|row| {
                 row.is_of(process.incarnation) && row.term == term && row.expires_at >= at
             });

@@ -68,6 +68,8 @@ pub(crate) struct Flight {
     pub(crate) session: u64,
     pub(crate) id: RequestId,
     pub(crate) request: Request,
+    /// When it was sent, in true time.
+    pub(crate) sent: Micros,
     pub(crate) arrived: Option<Micros>,
     /// When its sender gives it up, in true time.
     pub(crate) limit: Micros,

@@ -15,6 +15,7 @@ mod plan;
 mod process;
 mod seeds;
 mod session;
+mod set_back;
 mod store;
 mod work;
 mod world;

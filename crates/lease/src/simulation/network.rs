@@ -17,8 +17,9 @@ impl World {
         let give_up = process.moment(self.now) + self.plan.timing.request_timeout;
         let limit = process.clock.true_time(give_up);
         let (incarnation, session) = (process.incarnation, process.session);
+        let (sent, arrived) = (self.now, None);
         let flight =
-            Flight { process: index, incarnation, session, id, request, arrived: None, limit };
+            Flight { process: index, incarnation, session, id, request, sent, arrived, limit };
         if process.cut_out_until > self.now {
             self.processes[index].trouble(self.now, 100);
             return Ok(());
@@ -65,7 +66,8 @@ impl World {
         if slow {
             self.processes[flight.process].trouble(now, 1);
         }
-        let (done, acts) = self.store.act(&flight.request, flight.session, now, now + takes);
+        let (session, sent) = (flight.session, flight.sent);
+        let (done, acts) = self.store.act(&flight.request, (session, sent), now, now + takes);
         match done {
             Done::Reply(reply) => {
                 let takes = if acts.is_empty() { 0 } else { takes };

@@ -93,6 +93,17 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// From the last sign of life of an owner that died while nothing else goes wrong, though the store's clock is set back: a lease,
+    /// what drift and steps of the clock may take; by as much as its age may be misjudged, a poll and the drift since it was
+    /// seen to act; and a few messages.
+    pub(crate) fn followed_within(&self, lived: Micros) -> Micros {
+        let timing = &self.timing;
+        let misjudged = timing.poll * 5 / 4 + timing.drift_of(Duration::from_micros(lived));
+        micros(timing.still(timing.ttl) + misjudged) + SECOND / 20
+    }
+}
+
 pub(crate) fn micros(span: Duration) -> Micros {
     u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }

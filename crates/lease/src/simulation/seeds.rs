@@ -117,13 +117,15 @@ const BUGS: &[(Bug, &[&str])] = &[
     (Bug::BeaconLossIgnored, &["I5"]),
     (Bug::BeaconLossForgotten, &["I5"]),
     (Bug::BeaconGoneByRestart, &["I5"]),
+    (Bug::BeaconNeverNoted, &["I9"]),
+    (Bug::ServedAgainDated, &["I5"]),
 ];
 
 #[test]
 fn every_seeded_bug_is_caught() {
     let mut missed = Vec::new();
     for (bug, invariants) in BUGS {
-        match first_failure(0..SEEDS, Duration::MAX, Some(*bug)).0 {
+        match first_failure(0..4 * SEEDS, Duration::MAX, Some(*bug)).0 {
             Some((_, why))
                 if invariants.iter().any(|invariant| why.contains(&format!(": {invariant}:"))) =>
             {

@@ -34,12 +34,14 @@ pub(crate) struct Table {
     pub(crate) fence: Option<(Term, Incarnation)>,
     /// The term that is about to be registered: guards of lower ones are no longer let in, so that it need not wait for ever.
     pub(crate) wanted: Term,
-    /// When the row's owner last did anything, in true time.
+    /// When the row's owner last gave a sign of life, in true time.
     pub(crate) touched: Micros,
     /// The same, of what was committed.
     pub(crate) touched_visible: Micros,
     /// When the present term began, in true time.
     pub(crate) term_began: Micros,
+    /// The same, of what was committed.
+    pub(crate) term_began_visible: Micros,
     /// The session of its owner's beacon, and how often the server had been started when it was noted.
     pub(crate) session: u64,
     pub(crate) noted_after: u32,
@@ -115,6 +117,7 @@ impl SimStore {
             if table.locked_until <= now {
                 table.visible.clone_from(&table.slot.row);
                 table.touched_visible = table.touched;
+                table.term_began_visible = table.term_began;
                 table.session_visible = table.session;
             }
         }
@@ -127,6 +130,7 @@ impl SimStore {
         for table in self.tables.values_mut() {
             table.slot.row.clone_from(&table.visible);
             table.touched = table.touched_visible;
+            table.term_began = table.term_began_visible;
             table.session = table.session_visible;
             table.locked_until = 0;
             table.guards.clear();
@@ -137,7 +141,7 @@ impl SimStore {
     pub(crate) fn act(
         &mut self,
         request: &Request,
-        session: u64,
+        (session, sent): (u64, Micros),
         now: Micros,
         commit: Micros,
     ) -> (Done, Vec<Act>) {
@@ -165,7 +169,9 @@ impl SimStore {
             table.visible.clone_from(&before.visible);
             let version = |table: &Table| table.slot.row.as_ref().map(Row::version);
             if version(table) != version(&before) {
-                table.touched = now;
+                // A renewal is a sign of life from when it was sent; how late it acts says nothing of its owner.
+                let lived = if matches!(request, Request::Renew(_)) { sent } else { now };
+                table.touched = table.touched.max(lived);
             }
             let term = |table: &Table| table.slot.row.as_ref().map(|row| row.term);
             // A row that was lost, and regained by its owner in the term that is registered as its own, goes on.
@@ -213,7 +219,7 @@ impl SimStore {
             Request::Renew(renew) => {
                 let answers = renew.leases.iter().map(|lease| {
                     let slot = &mut self.table(&lease.name).slot;
-                    slot.renew(renew.incarnation, lease, renew.not_after, at)
+                    slot.renew(renew, lease, at)
                 });
                 Reply::Renewed(At { at, answer: answers.collect() })
             }

@@ -63,7 +63,7 @@ impl World {
             self.order += 1;
             let guard = Guard { id: self.order, process: index, term, until: self.now + limit };
             self.store.table(&name).guards.push(guard);
-            let long = !self.calm && self.dice.clone().once_in(8);
+            let long = self.dice.clone().once_in(8);
             let ordinary = self.dice.roll(if long { limit * 3 / 2 } else { 30_000 });
             let takes = if work.stubborn { limit * 9 / 10 } else { ordinary };
             self.at(self.now + takes, Happen::WriteCommit { name, guard });

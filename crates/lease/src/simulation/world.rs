@@ -32,10 +32,12 @@ pub(crate) struct World {
     pub(crate) sessions: u64,
     /// When the last work that does not stop does.
     pub(crate) stubborn_until: Micros,
-    queue: BTreeMap<(Micros, u64), Happen>,
+    /// Boxed: what a map moves about should be small.
+    queue: BTreeMap<(Micros, u64), Box<Happen>>,
     pub(crate) order: u64,
     events: u64,
     unowned_since: Vec<Option<Micros>>,
+    owner_within: Micros,
     pub(crate) trace: Option<Vec<String>>,
 }
 
@@ -71,6 +73,7 @@ impl World {
             order: 0,
             events: 0,
             unowned_since: vec![None; plan.names],
+            owner_within,
             trace: traced.then(Vec::new),
             dice,
             plan,
@@ -114,7 +117,19 @@ impl World {
                 self.checker.changes
             ));
         }
+        self.beacons_are_noted()?;
         self.best_leads()
+    }
+
+    /// However a term was won, its row names its owner's beacon in the end.
+    fn beacons_are_noted(&mut self) -> Verdict {
+        for name in self.names.iter().filter(|_| self.plan.beacon) {
+            let row = &self.store.table(name).slot.row;
+            if !row.as_ref().is_some_and(|row| row.beacon) {
+                return Err(format!("I9: {name} is held without a beacon in calm: {row:?}"));
+            }
+        }
+        Ok(())
     }
 
     fn owned(&self, when: &str) -> Verdict {
@@ -142,7 +157,7 @@ impl World {
         Ok(())
     }
 
-    fn run_until(&mut self, end: Micros) -> Verdict {
+    pub(crate) fn run_until(&mut self, end: Micros) -> Verdict {
         while let Some(entry) = self.queue.first_entry().filter(|entry| entry.key().0 <= end) {
             let ((now, _), happen) = entry.remove_entry();
             self.now = now;
@@ -150,7 +165,7 @@ impl World {
             if self.events > MOST_EVENTS {
                 return Err(format!("I9: {MOST_EVENTS} events and no rest"));
             }
-            self.happen(happen)?;
+            self.happen(*happen)?;
             if self.plan.strict() {
                 for name in &self.names {
                     Checker::belief_within_expiry(name, &self.processes, &mut self.store, now)?;
@@ -166,7 +181,7 @@ impl World {
 
     /// I9: once nothing goes wrong, a lease is never without an owner for longer than the bound.
     fn owned_in_time(&mut self) -> Verdict {
-        let bound = self.plan.owner_within();
+        let bound = self.owner_within;
         for (name, since) in self.names.iter().zip(&mut self.unowned_since) {
             if self.processes.iter().any(|process| process.believes(name, self.now).is_some()) {
                 *since = None;
@@ -179,7 +194,7 @@ impl World {
 
     pub(crate) fn at(&mut self, time: Micros, happen: Happen) {
         self.order += 1;
-        self.queue.insert((time.max(self.now), self.order), happen);
+        self.queue.insert((time.max(self.now), self.order), Box::new(happen));
     }
 
     pub(crate) fn note(&mut self, what: impl FnOnce() -> String) {

@@ -114,9 +114,7 @@ impl Store for MemoryStore {
         let mut table = self.table();
         let at = table.now();
         let leases = request.leases.iter();
-        let answers = leases.map(|lease| {
-            table.slot(&lease.name).renew(request.incarnation, lease, request.not_after, at)
-        });
+        let answers = leases.map(|lease| table.slot(&lease.name).renew(request, lease, at));
         Ok(At { at, answer: answers.collect() })
     }
 

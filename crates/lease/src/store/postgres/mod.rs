@@ -54,6 +54,8 @@ impl PostgresStore {
             ("idle_in_transaction_session_timeout", limit.as_str()),
             ("default_transaction_isolation", "read committed"),
             ("synchronous_commit", "on"),
+            // No value makes another plan better, and planning takes longer than doing.
+            ("plan_cache_mode", "force_generic_plan"),
         ]);
         Self { options, connection: None, beacon: beacon::Key::default() }
     }
@@ -172,7 +174,8 @@ impl Store for PostgresStore {
             .bind(request.not_after.as_micros())
             .bind(names)
             .bind(terms)
-            .bind(ttls);
+            .bind(ttls)
+            .bind(request.beat);
         let rows = self.rows(doing, query).await?;
         reading::renewed(&rows, request).map_err(|error| StoreError::new(doing, error))
     }

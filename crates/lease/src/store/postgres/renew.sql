@@ -1,9 +1,9 @@
--- $1 incarnation, $2 not_after (microseconds), $3 names, $4 terms, $5 ttls
+-- $1 incarnation, $2 not_after (microseconds), $3 names, $4 terms, $5 ttls, $6 beat
 WITH asked AS (
     SELECT * FROM unnest($3::text[], $4::bigint[], $5::bigint[]) AS asked (name, term, ttl_us)
 ), kept AS (
     UPDATE lease SET
-        beat = beat + 1,
+        beat = greatest(beat + 1, $6),
         ttl_us = asked.ttl_us,
         expires_at = clock_timestamp() + asked.ttl_us * interval '1 microsecond',
         renewed_at = clock_timestamp()

@@ -88,17 +88,17 @@ function operation.acquire()
     return { reason == 'created' and 'created' or 'granted', shown(row) }
 end
 
--- ARGV: incarnation, then term and ttl for each lease
+-- ARGV: incarnation, beat, then term and ttl for each lease
 function operation.renew()
-    local incarnation, answers = ARGV[3], {}
+    local incarnation, beat, answers = ARGV[3], tonumber(ARGV[4]), {}
     for i = 1, #KEYS, 2 do
-        local term, ttl = tonumber(ARGV[3 + i]), tonumber(ARGV[4 + i])
-        local held = redis.call('HMGET', KEYS[i], 'incarnation', 'term', 'step_down', 'successor')
+        local term, ttl = tonumber(ARGV[4 + i]), tonumber(ARGV[5 + i])
+        local held = redis.call('HMGET', KEYS[i], 'incarnation', 'term', 'step_down', 'successor', 'beat')
         if now > not_after then
             answers[#answers + 1] = { 'too-late' }
         elseif held[1] == incarnation and tonumber(held[2]) == term then
-            redis.call('HINCRBY', KEYS[i], 'beat', 1)
-            redis.call('HSET', KEYS[i], 'ttl', int(ttl), 'expires', int(now + ttl))
+            local higher = math.max(beat, tonumber(held[5]) + 1)
+            redis.call('HSET', KEYS[i], 'beat', int(higher), 'ttl', int(ttl), 'expires', int(now + ttl))
             answers[#answers + 1] = { 'kept', held[3], held[4] }
         else
             answers[#answers + 1] = { 'gone', unpack(shown(read(KEYS[i]))) }

@@ -196,7 +196,7 @@ impl Store for RedisStore {
         for some in request.leases.chunks(self.batch()) {
             let names: Vec<&Name> = some.iter().map(|lease| &lease.name).collect();
             let mut call = self.call(&script, "renew", &names, request.not_after.as_micros());
-            call.arg(request.incarnation.to_string());
+            call.arg(request.incarnation.to_string()).arg(request.beat);
             for lease in some {
                 call.arg(lease.term.number()).arg(micros(lease.ttl));
             }

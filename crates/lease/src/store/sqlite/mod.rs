@@ -136,7 +136,7 @@ impl Store for SqliteStore {
             let renewed = slots
                 .iter_mut()
                 .zip(&request.leases)
-                .map(|(slot, lease)| slot.renew(request.incarnation, lease, request.not_after, at));
+                .map(|(slot, lease)| slot.renew(request, lease, at));
             (renewed.collect(), Vec::new(), None)
         })
         .await

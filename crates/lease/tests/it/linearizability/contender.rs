@@ -174,7 +174,8 @@ impl Contender {
             }
             Asked::Renew { term, ttl } => {
                 let leases = vec![Renewal { name, term: Term::new(term), ttl: span(ttl) }];
-                let renewed = self.store.renew(&Renew { incarnation, leases, not_after }).await?;
+                let renewed =
+                    self.store.renew(&Renew { incarnation, leases, beat: 0, not_after }).await?;
                 renewed.map(|answers| match &answers[0] {
                     Renewed::Kept { step_down, successor } => Answer::Kept {
                         step_down: *step_down,
