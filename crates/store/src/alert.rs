@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::{Actor, Fence, Result};
+use crate::{Actor, Expiring, Fence, Result};
 
 /// The code of what is told of a domain by itself rather than as an alert: its raising is an event of its own, its clearing none.
 pub const DOMAIN_EXPIRING: &str = "domain-expiring";
@@ -21,7 +21,7 @@ pub struct StandingAlert {
 /// Alerts.
 #[async_trait]
 pub trait Alerts: Send + Sync {
-    /// Makes these, and no others, the alerts that stand. What was not there before is an event `alert-raised`, what is
+    /// Makes these, and no others but [`DOMAIN_EXPIRING`], the alerts that stand. What was not there before is an event `alert-raised`, what is
     /// there no more an event `alert-cleared`, in the same commit. Gives how many events that made.
     async fn settle_alerts(
         &self,
@@ -29,6 +29,25 @@ pub trait Alerts: Send + Sync {
         actor: &Actor,
         standing: &[StandingAlert],
     ) -> Result<u64>;
+
+    /// Tells of each domain whose certificate has less than a ninth of its life left, once, as [`DOMAIN_EXPIRING`]; at most `limit` of
+    /// them in one go. With two thirds of the time for renewal gone, renewal must have failed. Gives how many were told of.
+    async fn settle_expiring(
+        &self,
+        fence: Option<&Fence>,
+        actor: &Actor,
+        limit: u32,
+    ) -> Result<u64>;
+}
+
+impl From<Expiring> for StandingAlert {
+    fn from(one: Expiring) -> Self {
+        Self {
+            code: DOMAIN_EXPIRING.to_owned(),
+            detail: format!("the certificate of {} ends at {}", one.name, one.not_after),
+            subject: one.name.to_string(),
+        }
+    }
 }
 
 /// The event that tells of an alert's raising.

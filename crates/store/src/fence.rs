@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use crate::Error;
+
 /// The right to write under a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fence {
@@ -19,6 +21,26 @@ pub struct Fence {
     pub limit: Duration,
     /// Where the lease is kept.
     pub kept: LeaseHome,
+}
+
+tokio::task_local! {
+    static AMBIENT: Fence;
+}
+
+impl Fence {
+    /// Does work whose every write to PostgreSQL commits only while the lease is held, as if each call had been given this fence. What
+    /// the work spawns is not part of it. SQLite serves one process, which nobody can have succeeded.
+    pub async fn around<T>(self, work: impl Future<Output = T>) -> T {
+        AMBIENT.scope(self, work).await
+    }
+
+    pub(crate) fn ambient() -> Option<Self> {
+        AMBIENT.try_with(Clone::clone).ok()
+    }
+
+    pub(crate) fn refusal(&self) -> Error {
+        Error::Fenced { lease: self.lease.clone(), term: self.term }
+    }
 }
 
 /// Where a lease is kept.

@@ -1,5 +1,7 @@
 //! What keeps the store small and whole: bounded, repeatable chores that any replica may do.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use holdfast_model::Timestamp;
 use uuid::Uuid;
@@ -52,6 +54,17 @@ pub trait Maintenance: Send + Sync {
 
     /// Drops notices older than `days`, and the history of domains removed longer ago than that; at most `limit` rows.
     async fn prune_events(&self, fence: Option<&Fence>, days: u32, limit: u32) -> Result<u64>;
+
+    /// Drops changes of owner of leases older than this; at most `limit` of them.
+    async fn prune_lease_history(
+        &self,
+        fence: Option<&Fence>,
+        older_than: Duration,
+        limit: u32,
+    ) -> Result<u64>;
+
+    /// Is the lease of a fence still held? For effects outside of this database, which nothing can hold to it until their end.
+    async fn check_fence(&self, fence: Option<&Fence>) -> Result<()>;
 
     /// Makes Active domains due that have no next look at all, or one that comes too late for their certificate: the safety net
     /// under renewals. Reads at most `limit` certificates by their end, from `after` on.

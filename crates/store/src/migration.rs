@@ -36,6 +36,11 @@ pub(crate) const POSTGRES: &[Migration] = &[
         name: "lanes",
         sql: include_str!("../migrations/postgres/0005_lanes.sql"),
     },
+    Migration {
+        version: 6,
+        name: "ending",
+        sql: include_str!("../migrations/postgres/0006_ending.sql"),
+    },
 ];
 
 /// SQLite's.
@@ -60,6 +65,11 @@ pub(crate) const SQLITE: &[Migration] = &[
         version: 5,
         name: "lanes",
         sql: include_str!("../migrations/sqlite/0005_lanes.sql"),
+    },
+    Migration {
+        version: 6,
+        name: "ending",
+        sql: include_str!("../migrations/sqlite/0006_ending.sql"),
     },
 ];
 

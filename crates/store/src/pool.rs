@@ -15,10 +15,12 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{Error, Result};
+use crate::{Error, Fence, Result};
 
 /// A statement with its arguments.
 pub(crate) type Statement<DB> = Query<'static, DB, <DB as Database>::Arguments>;
+/// A statement that gives a row only while the lease of a fence is held, and keeps it so until the commit.
+type Guard<DB> = fn(&Fence) -> Statement<DB>;
 type Options<DB> = <<DB as Database>::Connection as Connection>::Options;
 
 /// Longer than this nobody waits for a connection, nor for a new one to be made.
@@ -31,6 +33,8 @@ const STATEMENT: Duration = Duration::from_secs(17);
 pub(crate) struct Pool<DB: Database> {
     options: Options<DB>,
     begin: &'static str,
+    /// How a transaction is held to the fence it runs under, where the caller's work has one.
+    guard: Option<Guard<DB>>,
     room: Semaphore,
     idle: Mutex<Vec<DB::Connection>>,
 }
@@ -67,7 +71,17 @@ where
     /// No connection is made yet. `begin` is how a transaction begins.
     pub(crate) fn new(options: Options<DB>, size: u32, begin: &'static str) -> Self {
         let size = usize::try_from(size.max(1)).unwrap_or(1);
-        Self { options, begin, room: Semaphore::new(size), idle: Mutex::default() }
+        Self { options, begin, guard: None, room: Semaphore::new(size), idle: Mutex::default() }
+    }
+
+    /// Work under a fence is held to it.
+    pub(crate) fn guarded(mut self, guard: Guard<DB>) -> Self {
+        self.guard = Some(guard);
+        self
+    }
+
+    fn fence(&self) -> Option<(Fence, Guard<DB>)> {
+        self.guard.and_then(|guard| Some((Fence::ambient()?, guard)))
     }
 
     /// Runs one statement by itself; `at` names the call in an error.
@@ -76,6 +90,12 @@ where
         at: &'static str,
         statement: Statement<DB>,
     ) -> Result<Vec<DB::Row>> {
+        if self.fence().is_some() {
+            let mut transaction = self.begin(at).await?;
+            let rows = transaction.rows(statement).await?;
+            transaction.commit().await?;
+            return Ok(rows);
+        }
         let mut lent = self.lend(at).await?;
         let result = within(STATEMENT, lent.connection.fetch_all(statement)).await;
         lent.settle(at, result)
@@ -102,6 +122,12 @@ where
         at: &'static str,
         statement: Statement<DB>,
     ) -> Result<DB::QueryResult> {
+        if self.fence().is_some() {
+            let mut transaction = self.begin(at).await?;
+            let done = transaction.execute(statement).await?;
+            transaction.commit().await?;
+            return Ok(done);
+        }
         let mut lent = self.lend(at).await?;
         let result = within(STATEMENT, lent.connection.execute(statement)).await;
         lent.settle(at, result)
@@ -109,10 +135,14 @@ where
 
     /// Begins a transaction.
     pub(crate) async fn begin(&self, at: &'static str) -> Result<Transaction<'_, DB>> {
-        match self.try_begin(at).await {
+        let begun = match self.try_begin(at).await {
             // Nothing was done yet: on a wire that was broken before we came, beginning again is harmless.
             Err(Error::Database { source: sqlx::Error::Io(_), .. }) => self.try_begin(at).await,
             begun => begun,
+        }?;
+        match self.fence() {
+            Some((fence, guard)) => begun.under(&fence, guard).await,
+            None => Ok(begun),
         }
     }
 
@@ -190,6 +220,15 @@ where
     DB::Arguments: IntoArguments<DB>,
     for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
 {
+    /// From here on it commits only while the lease of this fence is held.
+    pub(crate) async fn under(mut self, fence: &Fence, guard: Guard<DB>) -> Result<Self> {
+        if self.row(guard(fence)).await?.is_some() {
+            return Ok(self);
+        }
+        self.abandon().await?;
+        Err(fence.refusal())
+    }
+
     /// For what may take long: nobody waits for it but who asked.
     pub(crate) fn unhurried(mut self) -> Self {
         self.limit = 100 * STATEMENT;

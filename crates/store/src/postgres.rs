@@ -101,6 +101,7 @@ impl PostgresStore {
     ) -> Result<Self> {
         let options = options(url)?;
         let pool = Pool::new(bounded(options.clone()), settings.connections, "BEGIN");
+        let pool = pool.guarded(fence::guard);
         let store = Self {
             pool,
             keyring: Keyring::new(master),

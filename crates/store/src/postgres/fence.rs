@@ -4,7 +4,10 @@
 use sqlx::Postgres;
 
 use super::{PostgresStore, sql};
-use crate::{Error, Fence, LeaseHome, Result, pool::Transaction};
+use crate::{
+    Fence, LeaseHome, Result,
+    pool::{Statement, Transaction},
+};
 
 /// The session is bounded, so that a guard that stands still cannot hold up whoever comes next.
 const GUARD: &str = "
@@ -14,6 +17,19 @@ const GUARD_REGISTERED: &str = "
     SELECT set_config('statement_timeout', $4, true), set_config('idle_in_transaction_session_timeout', $4, true)
     FROM lease_fence WHERE name = $1 AND term = $2 AND incarnation = $3 AND wanted <= $2 FOR KEY SHARE";
 
+/// Gives a row while the lease is held.
+pub(super) fn guard(fence: &Fence) -> Statement<Postgres> {
+    let guard = match fence.kept {
+        LeaseHome::Here => GUARD,
+        LeaseHome::Registered => GUARD_REGISTERED,
+    };
+    sql(guard)
+        .bind(fence.lease.clone())
+        .bind(fence.term)
+        .bind(fence.incarnation)
+        .bind(format!("{}ms", fence.limit.as_millis().max(1)))
+}
+
 impl PostgresStore {
     /// A transaction that commits only while the lease is held; without a fence, any transaction.
     pub(super) async fn fenced(
@@ -21,21 +37,10 @@ impl PostgresStore {
         at: &'static str,
         fence: Option<&Fence>,
     ) -> Result<Transaction<'_, Postgres>> {
-        let mut transaction = self.pool.begin(at).await?;
-        let Some(fence) = fence else { return Ok(transaction) };
-        let guard = match fence.kept {
-            LeaseHome::Here => GUARD,
-            LeaseHome::Registered => GUARD_REGISTERED,
-        };
-        let guard = sql(guard)
-            .bind(fence.lease.clone())
-            .bind(fence.term)
-            .bind(fence.incarnation)
-            .bind(format!("{}ms", fence.limit.as_millis().max(1)));
-        if transaction.row(guard).await?.is_some() {
-            return Ok(transaction);
+        let transaction = self.pool.begin(at).await?;
+        match fence {
+            Some(fence) => transaction.under(fence, guard).await,
+            None => Ok(transaction),
         }
-        transaction.abandon().await?;
-        Err(Error::Fenced { lease: fence.lease.clone(), term: fence.term })
     }
 }

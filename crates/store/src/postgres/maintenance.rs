@@ -1,11 +1,13 @@
 //! Chores: bounded, repeatable, for any replica to do.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use holdfast_gateway::point::{Point, around};
 use holdfast_model::Timestamp;
 use uuid::Uuid;
 
-use super::{PostgresStore, collision_free, event::settled, sql, time};
+use super::{PostgresStore, collision_free, event::settled, micros, sql, time};
 use crate::{
     Fence, Maintenance, Restored, Result, SweepCursor, Swept, Topic,
     migration::{POSTGRES, newest},
@@ -79,6 +81,9 @@ const MOVING_FROM: &str = "SELECT value FROM setting WHERE key = 'moving_from'";
 const MOVE_FROM: &str = "
     INSERT INTO setting (key, value) VALUES ('moving_from', $1) ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value";
 const STAY: &str = "DELETE FROM setting WHERE key = 'moving_from'";
+const PRUNE_LEASES: &str = "
+    DELETE FROM lease_history WHERE id IN (
+        SELECT id FROM lease_history WHERE at < clock_timestamp() - $1 * interval '1 microsecond' ORDER BY at LIMIT $2)";
 
 #[async_trait]
 impl Maintenance for PostgresStore {
@@ -123,6 +128,23 @@ impl Maintenance for PostgresStore {
             pruned += u64::try_from(gone).unwrap_or(0);
         }
         Ok(pruned)
+    }
+
+    async fn prune_lease_history(
+        &self,
+        fence: Option<&Fence>,
+        older_than: Duration,
+        limit: u32,
+    ) -> Result<u64> {
+        let mut transaction = self.fenced("prune the history of leases", fence).await?;
+        let prune = sql(PRUNE_LEASES).bind(micros(older_than)).bind(i64::from(limit));
+        let pruned = transaction.execute(prune).await?.rows_affected();
+        transaction.commit().await?;
+        Ok(pruned)
+    }
+
+    async fn check_fence(&self, fence: Option<&Fence>) -> Result<()> {
+        self.fenced("look at a lease", fence).await?.commit().await
     }
 
     async fn sweep_renewals(

@@ -1,7 +1,7 @@
 //! Guarded transactions: the lease's row is looked at first. Nobody else can write to it before the commit.
 
 use super::{SqliteStore, Tx, now, sql, time};
-use crate::{Error, Fence, Result};
+use crate::{Fence, Result};
 
 const GUARD: &str =
     "SELECT 1 FROM lease WHERE name = $1 AND term = $2 AND incarnation = $3 AND expires_us > $4";
@@ -20,6 +20,6 @@ impl SqliteStore {
             return Ok(transaction);
         }
         transaction.abandon().await?;
-        Err(Error::Fenced { lease: fence.lease.clone(), term: fence.term })
+        Err(fence.refusal())
     }
 }

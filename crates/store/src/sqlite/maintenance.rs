@@ -69,6 +69,8 @@ const MOVING_FROM: &str = "SELECT value FROM setting WHERE key = 'moving_from'";
 const MOVE_FROM: &str = "
     INSERT INTO setting (key, value) VALUES ('moving_from', $1) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
 const STAY: &str = "DELETE FROM setting WHERE key = 'moving_from'";
+const PRUNE_LEASES: &str = "
+    DELETE FROM lease_history WHERE id IN (SELECT id FROM lease_history WHERE at_us < $1 ORDER BY at_us LIMIT $2)";
 
 #[async_trait]
 impl Maintenance for SqliteStore {
@@ -101,6 +103,23 @@ impl Maintenance for SqliteStore {
         let swept = transaction.execute(sweep).await?.rows_affected();
         around(Point::STORE_CHALLENGE_DROP, transaction.commit()).await?;
         Ok(swept)
+    }
+
+    async fn prune_lease_history(
+        &self,
+        fence: Option<&Fence>,
+        older_than: Duration,
+        limit: u32,
+    ) -> Result<u64> {
+        let mut transaction = self.fenced("prune the history of leases", fence).await?;
+        let prune = sql(PRUNE_LEASES).bind(time(now().minus(older_than))).bind(i64::from(limit));
+        let pruned = transaction.execute(prune).await?.rows_affected();
+        transaction.commit().await?;
+        Ok(pruned)
+    }
+
+    async fn check_fence(&self, fence: Option<&Fence>) -> Result<()> {
+        self.fenced("look at a lease", fence).await?.commit().await
     }
 
     async fn sweep_renewals(

@@ -2,12 +2,15 @@
 
 use holdfast_store::{DOMAIN_EXPIRING, EventBody, EventCursor, SharedStore, StandingAlert};
 
-use crate::kit::*;
+use crate::{kit::*, raw::Raw};
 
 on_both! {
     each_is_raised_once_and_cleared_once,
     many_that_notice_at_once_raise_one,
-    an_expiring_domain_is_told_by_itself,
+}
+
+raw_on_both! {
+    every_domain_whose_end_is_near_is_told_of_once,
 }
 
 fn alert(code: &str, subject: &str) -> StandingAlert {
@@ -50,9 +53,33 @@ async fn many_that_notice_at_once_raise_one(store: SharedStore) {
     assert_eq!(told(&store).await.len(), 1);
 }
 
-async fn an_expiring_domain_is_told_by_itself(store: SharedStore) {
-    let expiring = [alert(DOMAIN_EXPIRING, "shop.example.com")];
-    assert_eq!(store.settle_alerts(None, &actor(), &expiring).await.unwrap(), 1);
-    assert_eq!(store.settle_alerts(None, &actor(), &[]).await.unwrap(), 0);
-    assert_eq!(told(&store).await, [line("domain-expiring", "shop.example.com", "in words")]);
+async fn every_domain_whose_end_is_near_is_told_of_once(raw: Raw) {
+    let store = &raw.store;
+    let new: Vec<_> =
+        (0..25).map(|n| imported(&format!("n{n:05}.example.com"), &n.to_string())).collect();
+    for added in store.add_many(&new).await.unwrap() {
+        added.unwrap();
+    }
+    // Their lives began in 2023 and end in 2096: that is not near.
+    assert_eq!(store.settle_expiring(None, &actor(), 10).await.unwrap(), 0);
+    raw.execute(raw.ends_soon()).await;
+    // What other alerts stand is another matter.
+    store.settle_alerts(None, &actor(), &[alert("stuck", "x")]).await.unwrap();
+    let mut pages = Vec::new();
+    for _ in 0..4 {
+        pages.push(store.settle_expiring(None, &actor(), 10).await.unwrap());
+    }
+    assert_eq!(pages, [10, 10, 5, 0]);
+    store.settle_alerts(None, &actor(), &[]).await.unwrap();
+    assert_eq!(store.settle_expiring(None, &actor(), 10).await.unwrap(), 0, "told of again");
+    let lines = told(store).await;
+    let lines: Vec<_> = lines.iter().filter(|(kind, ..)| kind == DOMAIN_EXPIRING).collect();
+    let names: std::collections::HashSet<_> = lines.iter().map(|(_, name, _)| name).collect();
+    assert_eq!((lines.len(), names.len()), (25, 25));
+    assert!(lines[0].2.starts_with(&format!("the certificate of {} ends at ", lines[0].1)));
+    // One that is mended is near its end again some day, and told of again.
+    raw.execute("UPDATE certificate SET not_before = not_after WHERE serial = '7'").await;
+    assert_eq!(store.settle_expiring(None, &actor(), 10).await.unwrap(), 0);
+    raw.execute(raw.ends_soon()).await;
+    assert_eq!(store.settle_expiring(None, &actor(), 10).await.unwrap(), 1);
 }

@@ -58,6 +58,15 @@ impl Raw {
         if self.is_postgres() { "gen_random_uuid()" } else { "randomblob(16)" }
     }
 
+    /// Says of every certificate that it lives for ninety days and ends in five.
+    pub(crate) fn ends_soon(&self) -> &'static str {
+        if self.is_postgres() {
+            "UPDATE certificate SET not_before = now() - interval '85 days', not_after = now() + interval '5 days'"
+        } else {
+            "UPDATE certificate SET not_before = (unixepoch() - 85 * 86400) * 1000000, not_after = (unixepoch() + 5 * 86400) * 1000000"
+        }
+    }
+
     pub(crate) async fn execute(&self, sql: &str) {
         let sql = AssertSqlSafe(sql.to_owned());
         if self.is_postgres() {
