@@ -32,17 +32,11 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// By the URLs of the database, and of Redis where that is to be used, with whether one that can lose acknowledged leases is good
-    /// enough.
+    /// By the URL of the database, and where Redis is, if that is to be used.
     ///
     /// # Errors
     /// When leases in Redis have no PostgreSQL to be registered in.
-    pub fn new(database: &str, redis: Option<(&str, bool)>) -> Result<Self> {
-        let redis = redis.map(|(url, weak_store)| RedisAddress {
-            url: url.to_owned(),
-            weak_store,
-            root_certificate: None,
-        });
+    pub fn new(database: &str, redis: Option<RedisAddress>) -> Result<Self> {
         let file = database.strip_prefix("sqlite:");
         let file = file.map(|file| PathBuf::from(file.strip_prefix("//").unwrap_or(file)));
         match (redis, file) {
@@ -78,10 +72,20 @@ impl Backend {
             term: token.term.number(),
             incarnation: token.incarnation.as_uuid(),
             limit: options.lease_duration / 3,
-            kept: match self {
-                Self::Postgres(_) | Self::Sqlite(_) => LeaseHome::Here,
-                Self::Redis { .. } => LeaseHome::Registered,
-            },
+            kept: self.home(),
         }
+    }
+
+    /// Where the store finds a lease.
+    pub(crate) fn home(&self) -> LeaseHome {
+        match self {
+            Self::Postgres(_) | Self::Sqlite(_) => LeaseHome::Here,
+            Self::Redis { .. } => LeaseHome::Registered,
+        }
+    }
+
+    /// Are leases kept in the same database as everything else?
+    pub(crate) fn is_here(&self) -> bool {
+        self.home() == LeaseHome::Here
     }
 }

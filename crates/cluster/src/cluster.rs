@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use holdfast_lease::{Elector, Health, Holder, Name, Wish, clock::BootClock};
-use holdfast_store::{Replica, SharedStore};
+use holdfast_store::{Fence, Replica, SharedStore};
 use tokio::{
     sync::{Mutex, Notify, watch},
     task::{JoinHandle, JoinSet},
@@ -24,6 +24,7 @@ use crate::{
     roll,
     task::chain,
     tidings,
+    timed::Timed,
 };
 
 /// How long the last tidings may take.
@@ -31,6 +32,8 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// How long changes of owner are kept.
 const HISTORY: Duration = Duration::from_secs(90 * 24 * 3600);
+/// How many of them are forgotten in one go.
+const HISTORY_ROWS: u32 = 10_000;
 
 /// The cluster as this replica sees it. Cheap to clone.
 #[derive(Clone)]
@@ -60,7 +63,7 @@ impl Cluster {
     /// # Errors
     /// When the store cannot be asked, or leases cannot be kept with these settings.
     pub async fn join(settings: Settings) -> Result<Self> {
-        let lease_store = settings.backend.open(&settings.options)?;
+        let lease_store = Box::new(Timed(settings.backend.open(&settings.options)?));
         let holder = Holder::new(&settings.instance)?;
         let clock = Arc::new(BootClock);
         let elector = Elector::start_as(lease_store, &settings.options, holder, clock)?;
@@ -195,6 +198,19 @@ impl Cluster {
         u64::try_from(term.number()).ok()
     }
 
+    /// What a write is fenced with that is to commit only while we lead in this term; none when alone.
+    #[must_use]
+    pub fn fence(&self, term: u64) -> Option<Fence> {
+        let settings = &self.0.member.as_ref()?.settings;
+        Some(Fence {
+            lease: settings.leadership.clone(),
+            term: i64::try_from(term).ok()?,
+            incarnation: self.incarnation()?,
+            limit: settings.options.lease_duration / 3,
+            kept: settings.backend.home(),
+        })
+    }
+
     /// Who holds the leadership, as last seen; none when nobody does.
     #[must_use]
     pub fn master(&self) -> Option<Master> {
@@ -320,11 +336,22 @@ fn own_tasks(member: &Arc<Member>) -> [Task; 2] {
                 member.settings.store.prune_replicas(fence.as_ref(), silent).await
             }
         }),
-        Task::new("prune-lease-history", MAINTENANCE, DAY, move |_| {
+        Task::new("prune-lease-history", MAINTENANCE, DAY, move |fence| {
             let member = history.clone();
-            async move { member.office.prune(HISTORY).await }
+            async move { prune_history(&member, fence.as_ref()).await }
         }),
     ]
+}
+
+/// Forgets old changes of owner. In Redis that cannot be held to the fence until its end, only begun under it: what is forgotten there
+/// twice is forgotten once.
+async fn prune_history(member: &Member, fence: Option<&Fence>) -> Result<u64> {
+    let store = &member.settings.store;
+    if member.settings.backend.is_here() {
+        return Ok(store.prune_lease_history(fence, HISTORY, HISTORY_ROWS).await?);
+    }
+    store.check_fence(fence).await?;
+    member.office.prune(HISTORY).await
 }
 
 fn by_lease(tasks: Vec<Task>) -> BTreeMap<&'static str, Vec<Task>> {

@@ -17,9 +17,10 @@ mod roll;
 mod settings;
 mod task;
 mod tidings;
+mod timed;
 mod view;
 
-pub use holdfast_lease::{Health, Options};
+pub use holdfast_lease::{Health, Options, store::redis::RedisAddress};
 
 pub use backend::Backend;
 pub use bootstrap::bootstrap;
