@@ -7,9 +7,9 @@ use holdfast_acme::Ca;
 use holdfast_cluster::Cluster;
 use holdfast_dns::Resolver;
 use holdfast_model::{DomainId, Timestamp};
-use holdfast_store::{Claimed, Error, Secret, SharedStore, Topic};
+use holdfast_store::{Claimed, Error, Lane, Secret, SharedStore, Topic};
 use tokio::{
-    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    sync::{Notify, Semaphore},
     time::Instant,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -21,6 +21,7 @@ use crate::{
     clock::StoreClock,
     drive::drive,
     hold::Holds,
+    lanes::Lanes,
     pulse::Pulse,
 };
 
@@ -147,20 +148,21 @@ async fn wind_down(shared: &Shared, tasks: &TaskTracker) {
 struct Dispatcher<'a> {
     shared: &'a Arc<Shared>,
     tasks: TaskTracker,
-    due_room: Arc<Semaphore>,
+    lanes: Lanes,
     order_room: Arc<Semaphore>,
     alarm: Alarm,
 }
 
 impl<'a> Dispatcher<'a> {
     fn new(shared: &'a Arc<Shared>) -> Self {
-        let room = |n: u32| Arc::new(Semaphore::new(usize::try_from(n.max(1)).unwrap_or(1)));
+        // Twice what may be open at the CA: a certificate that is being deployed has no order any more.
+        let orders = shared.ca.limits().in_flight.max(1).saturating_mul(2);
+        let orders = usize::try_from(orders).unwrap_or(Semaphore::MAX_PERMITS);
         Self {
             shared,
             tasks: TaskTracker::new(),
-            due_room: room(shared.config.concurrency),
-            // Twice what may be open at the CA: a certificate that is being deployed has no order any more.
-            order_room: room(shared.ca.limits().in_flight.saturating_mul(2)),
+            lanes: Lanes::new(shared.config.concurrency),
+            order_room: Arc::new(Semaphore::new(orders.min(Semaphore::MAX_PERMITS))),
             alarm: Alarm::new(shared.store.wake(Topic::Work)),
         }
     }
@@ -195,42 +197,40 @@ impl<'a> Dispatcher<'a> {
     }
 
     async fn rest(&mut self) {
-        let full = |room: &Semaphore| room.available_permits() == 0;
         let reasons = Reasons {
             stopping: &self.shared.stopping,
             queue_moved: &self.shared.queue_moved,
             room: &self.shared.room,
-            full: full(&self.due_room) || full(&self.order_room),
+            full: self.lanes.is_full() || self.order_room.available_permits() == 0,
         };
         self.alarm.rest(reasons).await;
     }
 
-    /// How many more may be begun.
-    fn room(&mut self, room: impl Fn(&Self) -> &Semaphore) -> u32 {
-        let room = u32::try_from(room(self).available_permits()).unwrap_or(u32::MAX);
-        if room == 0 {
-            self.alarm.no_room();
-        }
-        room
-    }
-
     /// Gives when the next domain is due, if the store knows.
     async fn claim(&mut self) -> Result<Option<Instant>, Error> {
-        let room = self.room(|this| &this.due_room);
-        if room == 0 {
-            return Ok(None);
+        let (room, mut next_due_at) = (self.lanes.room(), None);
+        if room.total() > 0 {
+            let (who, hold) = (&self.shared.config.claimant, self.shared.config.claim);
+            let batch = self.shared.store.claim_lanes(who, &room, hold).await?;
+            self.shared.clock.set(batch.now);
+            for claimed in batch.work {
+                let place = self.lanes.take(Lane::of(&claimed.domain));
+                self.start(claimed, place);
+            }
+            next_due_at = batch.next_due_at;
         }
-        let (who, hold) = (&self.shared.config.claimant, self.shared.config.claim);
-        let batch = self.shared.store.claim(who, room, hold).await?;
-        self.shared.clock.set(batch.now);
-        self.start(batch.work, &self.due_room);
-        Ok(batch.next_due_at.map(|at| self.instant(at)))
+        if self.lanes.is_full() {
+            // Some lane may have more than could be taken.
+            self.alarm.no_room();
+        }
+        Ok(next_due_at.map(|at| self.instant(at)))
     }
 
     /// Gives when time opens the queue again, if it is closed.
     async fn admit(&mut self) -> Result<Option<Instant>, Error> {
-        let room = self.room(|this| &this.order_room);
+        let room = u32::try_from(self.order_room.available_permits()).unwrap_or(u32::MAX);
         if room == 0 {
+            self.alarm.no_room();
             return Ok(None);
         }
         let account = match self.shared.way.account(self.shared) {
@@ -241,7 +241,13 @@ impl<'a> Dispatcher<'a> {
         let admission =
             self.shared.store.admit(who, account, self.shared.ca.limits(), room, hold).await?;
         self.shared.clock.set(admission.now);
-        self.start(admission.work, &self.order_room);
+        for claimed in admission.work {
+            let Ok(place) = self.order_room.clone().try_acquire_owned() else {
+                tracing::error!(domain = %claimed.domain.id, "claimed more than there is room for");
+                break;
+            };
+            self.start(claimed, place);
+        }
         Ok(admission.ask_again_at.map(|at| self.instant(at)))
     }
 
@@ -249,44 +255,39 @@ impl<'a> Dispatcher<'a> {
         Instant::now() + self.shared.clock.until(at)
     }
 
-    fn start(&self, work: Vec<Claimed>, room: &Arc<Semaphore>) {
-        for claimed in work {
-            let Ok(permit) = room.clone().try_acquire_owned() else {
-                tracing::error!(domain = %claimed.domain.id, "claimed more than there is room for");
-                return;
+    /// Begins work on a domain; `place` is the room it takes.
+    fn start<P: Send + 'static>(&self, claimed: Claimed, place: P) {
+        let shared = self.shared.clone();
+        self.tasks.spawn(async move {
+            // Held by a guard, so that also a panic lets go of it and the claim lapses.
+            let held = Held {
+                shared: &shared,
+                id: claimed.domain.id,
+                epoch: claimed.epoch,
+                place: Some(place),
             };
-            let shared = self.shared.clone();
-            self.tasks.spawn(async move {
-                // Held by a guard, so that also a panic lets go of it and the claim lapses.
-                let held = Held {
-                    shared: &shared,
-                    id: claimed.domain.id,
-                    epoch: claimed.epoch,
-                    permit: Some(permit),
-                };
-                let lost = shared.holds.take(held.id, held.epoch);
-                tokio::select! {
-                    () = drive(&shared, claimed) => {}
-                    () = lost.cancelled() => {}
-                }
-            });
-        }
+            let lost = shared.holds.take(held.id, held.epoch);
+            tokio::select! {
+                () = drive(&shared, claimed) => {}
+                () = lost.cancelled() => {}
+            }
+        });
     }
 }
 
 /// A claim that is being worked on, and the room it takes.
-struct Held<'a> {
+struct Held<'a, P> {
     shared: &'a Shared,
     id: DomainId,
     epoch: i64,
-    permit: Option<OwnedSemaphorePermit>,
+    place: Option<P>,
 }
 
-impl Drop for Held<'_> {
+impl<P> Drop for Held<'_, P> {
     fn drop(&mut self) {
         self.shared.holds.drop(self.id, self.epoch);
         // There is room before anybody is told so.
-        drop(self.permit.take());
+        drop(self.place.take());
         self.shared.pulse.ended();
         self.shared.room.notify_one();
     }

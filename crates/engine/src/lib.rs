@@ -13,6 +13,7 @@ mod dispatch;
 mod drive;
 mod handlers;
 mod hold;
+mod lanes;
 mod pulse;
 mod telemetry;
 
