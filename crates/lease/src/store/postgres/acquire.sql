@@ -11,7 +11,8 @@ WITH own AS MATERIALIZED (
     SELECT $1, $2, $3, $6 + 1, 0, $5, clock_timestamp() + $5 * interval '1 microsecond', clock_timestamp(),
            clock_timestamp(), $4, (SELECT beacon FROM own), pg_postmaster_start_time(), 'created'
     WHERE clock_timestamp() <= to_timestamp($12 / 1e6)
-    ON CONFLICT (name) DO NOTHING
+    -- Whichever key: of two who make the row at once, the second may meet the other's name, or its name and term.
+    ON CONFLICT DO NOTHING
     RETURNING *
 ), took AS (
     UPDATE lease SET

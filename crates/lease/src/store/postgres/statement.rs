@@ -19,10 +19,11 @@ const LOCKED: &str = "EXISTS (SELECT FROM pg_locks AS held WHERE held.locktype =
     AND held.objsubid = 1 AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
     AND (held.classid::bigint << 32) | held.objid::bigint = KEY)";
 
-/// The session of a row's beacon has ended, and the server has not: it is the same server, and this session has lived since before
-/// the last sign of life. So neither a restart, nor the recovery after a crash, nor a failover counts as a death.
+/// The session of a row's beacon has ended, and the server has not: it is the same server, and some session that can be seen from
+/// here has lived since before the last sign of life. So neither a restart, nor the recovery after a crash, which ends every session,
+/// nor a failover counts as a death. Whose sessions are seen is the role's matter: its own always are.
 const GONE: &str = "(lease.beacon IS NOT NULL AND lease.server_up = pg_postmaster_start_time() AND lease.renewed_at > \
-    (SELECT own.backend_start FROM pg_stat_get_activity(pg_backend_pid()) AS own) AND NOT LOCKED)";
+    (SELECT min(seen.backend_start) FROM pg_stat_get_activity(NULL) AS seen) AND NOT LOCKED)";
 
 /// Whether a statement looks for beacons: those who keep none need not pay for it.
 #[derive(Clone, Copy, PartialEq, Eq)]
