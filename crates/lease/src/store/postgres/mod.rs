@@ -54,8 +54,10 @@ impl PostgresStore {
             ("idle_in_transaction_session_timeout", limit.as_str()),
             ("default_transaction_isolation", "read committed"),
             ("synchronous_commit", "on"),
-            // No value makes another plan better, and planning takes longer than doing.
+            // Everything is found by a key, whatever its value, and planning takes longer than doing. A plan that was made for a small
+            // table and reads all of it would be kept when it has grown.
             ("plan_cache_mode", "force_generic_plan"),
+            ("enable_seqscan", "off"),
         ]);
         Self { options, connection: None, beacon: beacon::Key::default() }
     }

@@ -42,24 +42,33 @@ pub(super) fn acquired(row: &PgRow, request: &Acquire) -> Result<At<Acquired>, s
     Ok(At { at, answer })
 }
 
+/// Only what is not simply kept is shown.
 pub(super) fn renewed(rows: &[PgRow], request: &Renew) -> Result<At<Vec<Renewed>>, sqlx::Error> {
     let at = first_at(rows)?;
-    let mut found = BTreeMap::new();
+    let mut shown = BTreeMap::new();
     for row in rows {
-        if let Some((name, lease)) = statement::lease(row)? {
-            found.insert(name, (row.try_get::<bool, _>("kept")?, lease));
+        if let Some(asked) = row.try_get::<Option<&str>, _>("asked")? {
+            shown.insert(asked, row);
         }
     }
-    let answer = request.leases.iter().map(|asked| match found.remove(&asked.name) {
-        Some((true, Row { step_down, successor, .. })) => Renewed::Kept { step_down, successor },
-        _ if at > request.not_after => Renewed::TooLate,
+    let answer = request.leases.iter().map(|asked| match shown.get(asked.name.as_str()) {
+        None => Ok(Renewed::Kept { step_down: false, successor: None }),
+        Some(row) if row.try_get("kept")? => kept(row),
+        Some(_) if at > request.not_after => Ok(Renewed::TooLate),
         // As with a refusal: a row that could have been renewed is history.
-        gone => {
+        Some(row) => {
             let ours = |row: &Row| row.is_of(request.incarnation) && row.term == asked.term;
-            Renewed::Gone(gone.map(|(_, row)| row).filter(|row| !ours(row)))
+            let gone = statement::lease(row)?.map(|(_, lease)| lease);
+            Ok(Renewed::Gone(gone.filter(|row| !ours(row))))
         }
     });
-    Ok(At { at, answer: answer.collect() })
+    Ok(At { at, answer: answer.collect::<Result<_, sqlx::Error>>()? })
+}
+
+fn kept(row: &PgRow) -> Result<Renewed, sqlx::Error> {
+    let successor = row.try_get::<Option<String>, _>("in_favour_of")?;
+    let successor = successor.map(Holder::new).transpose().map_err(statement::decode)?;
+    Ok(Renewed::Kept { step_down: row.try_get("asked_to_step_down")?, successor })
 }
 
 pub(super) fn done(row: &PgRow) -> Result<At<bool>, sqlx::Error> {

@@ -1,5 +1,5 @@
 -- One lease is one hash, kept for ever: the term must survive. Times are microseconds of this server's clock.
--- KEYS[i] a lease, KEYS[i + 1] its history, for each lease named. ARGV[1] the operation, ARGV[2] not_after.
+-- KEYS[1] a lease, KEYS[2] its history, where one is named. ARGV[1] the operation, ARGV[2] not_after.
 -- TIME is the start of the script: no other command runs in between.
 local clock = redis.call('TIME')
 local now = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
@@ -45,9 +45,10 @@ end
 
 local operation = {}
 
+-- KEYS: leases alone.
 function operation.look()
     local rows = {}
-    for i = 1, #KEYS, 2 do rows[#rows + 1] = shown(read(KEYS[i])) end
+    for i = 1, #KEYS do rows[i] = shown(read(KEYS[i])) end
     return rows
 end
 
@@ -88,20 +89,26 @@ function operation.acquire()
     return { reason == 'created' and 'created' or 'granted', shown(row) }
 end
 
--- ARGV: incarnation, beat, then term and ttl for each lease
+-- KEYS: leases alone. ARGV: incarnation, beat, then term and ttl for each lease. Of what is kept, and not asked to step down, nothing
+-- is told; of anything else its place among KEYS, and what became of it.
 function operation.renew()
     local incarnation, beat, answers = ARGV[3], tonumber(ARGV[4]), {}
-    for i = 1, #KEYS, 2 do
-        local term, ttl = tonumber(ARGV[4 + i]), tonumber(ARGV[5 + i])
+    local ttl, expires
+    for i = 1, #KEYS do
+        local term = ARGV[3 + 2 * i]
         local held = redis.call('HMGET', KEYS[i], 'incarnation', 'term', 'step_down', 'successor', 'beat')
         if now > not_after then
-            answers[#answers + 1] = { 'too-late' }
-        elseif held[1] == incarnation and tonumber(held[2]) == term then
+            answers[#answers + 1] = { int(i), 'too-late' }
+        elseif held[1] == incarnation and held[2] == term then
+            if ttl ~= ARGV[4 + 2 * i] then
+                ttl = ARGV[4 + 2 * i]
+                expires = int(now + tonumber(ttl))
+            end
             local higher = math.max(beat, tonumber(held[5]) + 1)
-            redis.call('HSET', KEYS[i], 'beat', int(higher), 'ttl', int(ttl), 'expires', int(now + ttl))
-            answers[#answers + 1] = { 'kept', held[3], held[4] }
+            redis.call('HSET', KEYS[i], 'beat', int(higher), 'ttl', ttl, 'expires', expires)
+            if held[3] ~= '' or held[4] ~= '' then answers[#answers + 1] = { int(i), 'kept', held[3], held[4] } end
         else
-            answers[#answers + 1] = { 'gone', unpack(shown(read(KEYS[i]))) }
+            answers[#answers + 1] = { int(i), 'gone', unpack(shown(read(KEYS[i]))) }
         end
     end
     return answers

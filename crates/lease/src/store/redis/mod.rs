@@ -62,18 +62,36 @@ impl RedisStore {
         format!("{}names", self.prefix)
     }
 
-    /// An invocation with the keys of these leases. The name is the hash tag, so that both lie in one slot of a Cluster.
+    fn key(&self, name: &Name) -> String {
+        format!("{}{{{name}}}", self.prefix)
+    }
+
+    /// An invocation with the keys of one lease and of its history. The name is the hash tag, so that both lie in one slot of a
+    /// Cluster.
     fn call<'a>(
         &self,
         script: &'a Script,
         operation: &str,
-        names: &[&Name],
+        name: &Name,
+        not_after: i64,
+    ) -> ScriptInvocation<'a> {
+        let mut call = script.prepare_invoke();
+        let key = self.key(name);
+        call.key(&key).key(format!("{key}:history")).arg(operation).arg(not_after);
+        call
+    }
+
+    /// An invocation with the keys of many leases.
+    fn call_for_all<'a>(
+        &self,
+        script: &'a Script,
+        operation: &str,
+        names: impl Iterator<Item = &'a Name>,
         not_after: i64,
     ) -> ScriptInvocation<'a> {
         let mut call = script.prepare_invoke();
         for name in names {
-            let key = format!("{}{{{name}}}", self.prefix);
-            call.key(&key).key(format!("{key}:history"));
+            call.key(self.key(name));
         }
         call.arg(operation).arg(not_after);
         call
@@ -138,10 +156,9 @@ impl Store for RedisStore {
     async fn look(&mut self, names: &[Name]) -> Result<At<Vec<Look>>, StoreError> {
         let doing = "looking at leases";
         let script = self.script.clone();
-        let names: Vec<&Name> = names.iter().collect();
         let (mut at, mut answer) = (0, Vec::with_capacity(names.len()));
         for some in names.chunks(self.batch()) {
-            let call = self.call(&script, "look", some, 0);
+            let call = self.call_for_all(&script, "look", some.iter(), 0);
             let (now, rows): (i64, Vec<Vec<String>>) = self.run(doing, call).await?;
             at = now;
             for row in rows {
@@ -155,8 +172,7 @@ impl Store for RedisStore {
     async fn acquire(&mut self, request: &Acquire) -> Result<At<Acquired>, StoreError> {
         let doing = "acquiring a lease";
         let script = self.script.clone();
-        let mut call =
-            self.call(&script, "acquire", &[&request.name], request.not_after.as_micros());
+        let mut call = self.call(&script, "acquire", &request.name, request.not_after.as_micros());
         call.arg(request.name.as_str())
             .arg(request.holder.as_str())
             .arg(request.incarnation.to_string())
@@ -194,17 +210,16 @@ impl Store for RedisStore {
         let script = self.script.clone();
         let (mut at, mut answer) = (0, Vec::with_capacity(request.leases.len()));
         for some in request.leases.chunks(self.batch()) {
-            let names: Vec<&Name> = some.iter().map(|lease| &lease.name).collect();
-            let mut call = self.call(&script, "renew", &names, request.not_after.as_micros());
+            let names = some.iter().map(|lease| &lease.name);
+            let not_after = request.not_after.as_micros();
+            let mut call = self.call_for_all(&script, "renew", names, not_after);
             call.arg(request.incarnation.to_string()).arg(request.beat);
             for lease in some {
                 call.arg(lease.term.number()).arg(micros(lease.ttl));
             }
-            let (now, rows): (i64, Vec<Vec<String>>) = self.run(doing, call).await?;
+            let (now, told): (i64, Vec<Vec<String>>) = self.run(doing, call).await?;
             at = now;
-            for row in rows {
-                answer.push(reading::renewed(&row).map_err(misread(doing))?);
-            }
+            answer.extend(reading::renewed(&told, some.len()).map_err(misread(doing))?);
         }
         Ok(At { at: reading::time(at), answer })
     }
@@ -212,8 +227,7 @@ impl Store for RedisStore {
     async fn release(&mut self, request: &Release) -> Result<At<bool>, StoreError> {
         let script = self.script.clone();
         let successor = request.successor.as_ref();
-        let mut call =
-            self.call(&script, "release", &[&request.name], request.not_after.as_micros());
+        let mut call = self.call(&script, "release", &request.name, request.not_after.as_micros());
         call.arg(request.incarnation.to_string())
             .arg(request.term.number())
             .arg(successor.map_or("", |(holder, _)| holder.as_str()))
@@ -225,7 +239,7 @@ impl Store for RedisStore {
 
     async fn ask(&mut self, request: &Ask) -> Result<At<bool>, StoreError> {
         let script = self.script.clone();
-        let mut call = self.call(&script, "ask", &[&request.name], request.not_after.as_micros());
+        let mut call = self.call(&script, "ask", &request.name, request.not_after.as_micros());
         call.arg(request.term.number())
             .arg(request.successor.as_ref().map_or("", Holder::as_str))
             .arg(request.over.map_or(String::new(), |priority| priority.0.to_string()))
@@ -236,7 +250,7 @@ impl Store for RedisStore {
 
     async fn force(&mut self, request: &Force) -> Result<At<Option<Term>>, StoreError> {
         let script = self.script.clone();
-        let mut call = self.call(&script, "force", &[&request.name], 0);
+        let mut call = self.call(&script, "force", &request.name, 0);
         call.arg(request.note.as_str()).arg(self.channel());
         let (at, term): (i64, i64) = self.run("forcing a lease free", call).await?;
         Ok(At { at: reading::time(at), answer: (term > 0).then(|| Term::new(term)) })
@@ -271,7 +285,7 @@ impl Store for RedisStore {
     ) -> Result<Vec<Entry>, StoreError> {
         let doing = "reading the history of a lease";
         let mut range = redis::cmd("LRANGE");
-        range.arg(format!("{}{{{name}}}:history", self.prefix)).arg(0).arg(-1);
+        range.arg(format!("{}:history", self.key(name))).arg(0).arg(-1);
         let texts: Vec<String> = self.command(doing, &range).await?;
         let mut entries = Vec::new();
         for text in &texts {
@@ -290,7 +304,7 @@ impl Store for RedisStore {
         let oldest = at.as_micros().saturating_sub(micros(older_than));
         let mut pruned = 0;
         for (name, _) in answer {
-            let mut call = self.call(&script, "prune", &[&name], 0);
+            let mut call = self.call(&script, "prune", &name, 0);
             call.arg(oldest);
             let (_, some): (i64, u64) = self.run(doing, call).await?;
             pruned += some;

@@ -56,7 +56,22 @@ pub(super) fn lease(fields: &[String]) -> Result<Option<(Name, Row)>, String> {
     Ok(Some((name(named)?, row)))
 }
 
-pub(super) fn renewed(fields: &[String]) -> Result<Renewed, String> {
+/// What became of so many leases: those that nothing is told of are kept.
+pub(super) fn renewed(told: &[Vec<String>], asked: usize) -> Result<Vec<Renewed>, String> {
+    let mut answers = vec![Renewed::Kept { step_down: false, successor: None }; asked];
+    for fields in told {
+        let [place, outcome @ ..] = fields.as_slice() else {
+            return Err("a renewal without a place".to_owned());
+        };
+        // Lua counts from one.
+        let place = place.parse::<usize>().ok().and_then(|place| place.checked_sub(1));
+        let answer = place.and_then(|place| answers.get_mut(place));
+        *answer.ok_or_else(|| format!("not a place: {fields:?}"))? = outcome_of(outcome)?;
+    }
+    Ok(answers)
+}
+
+fn outcome_of(fields: &[String]) -> Result<Renewed, String> {
     match fields {
         [verdict, step_down, successor] if verdict == "kept" => {
             Ok(Renewed::Kept { step_down: step_down == "1", successor: holder(successor)? })
