@@ -68,12 +68,31 @@ impl Figure {
     }
 }
 
+/// A part of [`Figure::Lease`] that can be measured by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// Acquire, renew and release.
+    Operations,
+    /// One renewal of many leases.
+    Batch,
+    /// `is_leader()`.
+    Asking,
+    /// Step down, and the next one leads.
+    Handoff,
+    /// A leader killed.
+    Crash,
+    /// What is asked of the store when nothing happens.
+    Idle,
+}
+
 /// What every figure needs.
 pub struct Ground {
     /// The release binary.
     pub holdfast: PathBuf,
     /// How many interleaved runs a figure is the median of.
     pub runs: usize,
+    /// The parts of the lease figure to measure; all if there are none.
+    pub parts: Vec<Part>,
     /// Where it is said how far things are.
     pub progress: Progress,
     /// Where the tables go; none to print them alone.
@@ -102,6 +121,10 @@ impl Ground {
             Some(report) => report.write(figure.name(), load, &table),
             None => Ok(()),
         }
+    }
+
+    pub(crate) fn wants(&self, part: Part) -> bool {
+        self.parts.is_empty() || self.parts.contains(&part)
     }
 
     pub(crate) fn say(&self, line: impl AsRef<str>) {

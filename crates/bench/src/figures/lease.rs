@@ -2,6 +2,7 @@
 
 mod batch;
 mod belief;
+mod clients;
 mod crash;
 mod handoff;
 mod idle;
@@ -17,7 +18,7 @@ use holdfast_lease::store::redis::{RedisAddress, RedisStore};
 use holdfast_testkit::{Durability, Postgres};
 use std::time::Duration;
 
-use super::Ground;
+use super::{Ground, Part};
 use crate::sample::Sample;
 
 /// A time limit that nothing measured comes near.
@@ -28,19 +29,43 @@ const PREFIX: &str = "holdfast:leader:";
 
 pub(super) async fn measure(ground: &Ground) -> Result<String> {
     let mut text = format!(
-        "Median (lowest–highest) of {} interleaved runs; of each run its own median. Everything on one machine; PostgreSQL with \
-         `fsync` and `synchronous_commit` on, Redis without persistence.\n\n",
+        "Median (lowest–highest) of {} runs; of each run its own median. Everything on one machine; PostgreSQL with `fsync` and \
+         `synchronous_commit` on, Redis without persistence.\n\n",
         ground.runs
     );
-    let handoff = handoff::measure(ground).await?;
+    let handoff = match ground.wants(Part::Handoff) {
+        true => Some(handoff::measure(ground).await?),
+        false => None,
+    };
     // Both wait more than they work.
-    let (crash, idle) = tokio::join!(crash::measure(ground), idle::measure(ground));
-    let (crash, idle) = (crash?, idle?);
-    text += &operation::measure(ground).await?;
-    text += &batch::measure(ground).await?;
-    text += &belief::measure(ground).await?;
-    text.extend([handoff, crash, idle]);
+    let (crash, idle) = tokio::try_join!(crashes(ground), idles(ground))?;
+    if ground.wants(Part::Operations) {
+        text += &operation::measure(ground).await?;
+    }
+    if ground.wants(Part::Batch) {
+        text += &batch::measure(ground).await?;
+    }
+    if ground.wants(Part::Asking) {
+        text += &belief::measure(ground).await?;
+    }
+    text.extend(handoff.as_ref().map(handoff::shown));
+    text.extend(crash.map(|samples| crash::shown(&samples, handoff.as_ref())));
+    text.extend(idle);
     Ok(text)
+}
+
+async fn crashes(ground: &Ground) -> Result<Option<crash::Samples>> {
+    Ok(match ground.wants(Part::Crash) {
+        true => Some(crash::measure(ground).await?),
+        false => None,
+    })
+}
+
+async fn idles(ground: &Ground) -> Result<Option<String>> {
+    Ok(match ground.wants(Part::Idle) {
+        true => Some(idle::measure(ground).await?),
+        false => None,
+    })
 }
 
 /// A PostgreSQL as in production, with an empty table of leases: the server, and the URL of the database.

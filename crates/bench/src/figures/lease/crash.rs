@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use holdfast_lease::clock::{BootClock, Clock as _, Moment};
 use holdfast_testkit::{Process, Redis};
 
-use super::{millis, postgres};
+use super::{handoff, millis, postgres};
 use crate::figures::Ground;
 use crate::sample::Sample;
 use crate::table::Table;
@@ -25,45 +25,54 @@ const PUBLISHED: [(&str, &str, &str); 6] = [
     ("River", "15–21 s", "50 ms"),
     ("Oban", "up to 60 s", ""),
     ("pglock", "20 s", ""),
-    ("etcd", "its TTL", "ms"),
+    ("etcd", "TTL", "ms"),
 ];
 
-pub(super) async fn measure(ground: &Ground) -> Result<String> {
+/// What was measured, in milliseconds: each kill of each kind.
+pub(super) type Samples = [Sample; 3];
+
+const TITLES: [&str; 3] = ["PostgreSQL with a beacon", "PostgreSQL", "Redis"];
+
+pub(super) async fn measure(ground: &Ground) -> Result<Samples> {
     let ((_server, url), redis) = (postgres().await?, Redis::start().await?);
-    let kinds = [
-        ("PostgreSQL with a beacon", &url, true, 8),
-        ("PostgreSQL", &url, false, 2),
-        ("Redis", &redis.url(), false, 2),
-    ];
-    let mut samples = [(); 3].map(|()| Vec::new());
+    let kinds = [(&url, true, 8), (&url, false, 2), (&redis.url(), false, 2)];
+    let mut samples = Samples::default();
     for run in 0..ground.runs {
-        for ((title, url, beacon, kills), sample) in kinds.iter().zip(&mut samples) {
+        for (((url, beacon, kills), title), sample) in kinds.iter().zip(TITLES).zip(&mut samples) {
             let mut scene = Scene::start(url, *beacon).await?;
             for _ in 0..*kills {
                 sample.push(millis(scene.kill_the_leader().await?));
             }
-            let so_far: Sample = sample.iter().copied().collect();
-            ground.say(format!("run {}: {title}: {} ms", run + 1, so_far.shown(0)));
+            ground.say(format!("run {}: {title}: {} ms so far", run + 1, sample.shown(0)));
         }
     }
+    Ok(samples)
+}
+
+/// The table; what a graceful handoff takes stands beside it where it was measured.
+pub(super) fn shown(samples: &Samples, graceful: Option<&handoff::Samples>) -> String {
     let limit = format!("{:.0}", millis(TTL) + 250.0);
     let limits = ["100".to_owned(), limit.clone(), limit];
     let mut table =
         Table::new(&["", "crash to new leader, p50 (lowest–highest), ms", "limit", "graceful"]);
-    for (((title, ..), sample), limit) in kinds.iter().zip(samples).zip(limits) {
-        let sample: Sample = sample.into_iter().collect();
+    let median = |sample: &Sample| format!("{:.2} ms", sample.median());
+    let graceful = graceful.map_or(Default::default(), |graceful| {
+        [String::new(), median(&graceful.postgres), median(&graceful.redis)]
+    });
+    for (((title, sample), limit), graceful) in TITLES.iter().zip(samples).zip(limits).zip(graceful)
+    {
         let shown = format!("**{}**, {} kills", sample.shown(0), sample.len());
-        table.row([(*title).to_owned(), shown, limit, "above".to_owned()]);
+        table.row([(*title).to_owned(), shown, limit, graceful]);
     }
     for (title, crash, graceful) in PUBLISHED {
         table.row([format!("{title}, as published"), crash.to_owned(), "".into(), graceful.into()]);
     }
-    Ok(format!(
-        "**Crash**: SIGKILL of the leading process, until another has been elected; TTL {} s. Others have theirs at their \
-         own defaults.\n\n{}\n",
+    format!(
+        "**Crash**: SIGKILL of the leading process, until another has been elected; TTL {} s. What is published of others is at \
+         their own defaults, and not measured here.\n\n{}\n",
         TTL.as_secs(),
         table.markdown()
-    ))
+    )
 }
 
 /// Two processes that contend.

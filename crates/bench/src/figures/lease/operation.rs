@@ -6,17 +6,17 @@ use holdfast_lease::row::StoreTime;
 use holdfast_lease::{Holder, Incarnation, Name, Priority, Store, Term};
 use holdfast_testkit::Redis;
 use std::time::Duration;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use super::clients::{by_turns, work};
 use super::{micros, pgbench, postgres, ratio, redis, statement, store};
 use crate::figures::Ground;
 use crate::sample::Sample;
 use crate::table::Table;
 
-/// Operations per client and run.
-pub(super) const TIMES: usize = 1_000;
+/// Operations per client and turn; a run has two turns of each kind.
+pub(super) const TIMES: usize = 500;
 
 /// Whose all leases are.
 pub(super) const OWNER: Uuid = Uuid::from_u128(0x0000_0000_0000_4000_8000_0000_0000_0001);
@@ -77,11 +77,18 @@ pub(super) async fn measure(ground: &Ground) -> Result<String> {
     let mut samples: Vec<[Samples; 2]> = kinds.iter().map(|_| Default::default()).collect();
     for run in 0..ground.runs {
         for ((operation, clients), [on_postgres, on_redis]) in kinds.iter().zip(&mut samples) {
-            let ours = many(&url, *operation, *clients).await?;
-            let bare = pgbench::run(&url, &texts, *operation, *clients).await?;
+            let (operation, clients) = (*operation, *clients);
+            let (ours, bare) = by_turns(
+                async || many(&url, operation, clients).await,
+                async || pgbench::run(&url, &texts, operation, clients).await,
+            )
+            .await?;
             on_postgres.push(ours, bare);
-            let ours_redis = many(&redis.url(), *operation, *clients).await?;
-            let bare_redis = redis::bare(&redis.url(), *operation, *clients).await?;
+            let (ours_redis, bare_redis) = by_turns(
+                async || many(&redis.url(), operation, clients).await,
+                async || redis::bare(&redis.url(), operation, clients).await,
+            )
+            .await?;
             on_redis.push(ours_redis, bare_redis);
             ground.say(format!(
                 "run {}: {}, {clients} clients: PostgreSQL {ours:.0} µs, bare {bare:.0}; Redis {ours_redis:.0} µs, bare {bare_redis:.0}",
@@ -104,24 +111,21 @@ pub(super) async fn measure(ground: &Ground) -> Result<String> {
         }
     }
     Ok(format!(
-        "**Operations**, {TIMES} per client and run. Bare is, on PostgreSQL, the same statement prepared in `pgbench`; on Redis the \
-         same `EVALSHA` through the same client library.\n\n{}\n",
+        "**Operations**, {} per client and run, by turns. Bare is, on PostgreSQL, the same statement prepared by `pgbench`, with as \
+         many threads; on Redis the same `EVALSHA` through the same client library.\n\n{}\n",
+        2 * TIMES,
         table.markdown()
     ))
 }
 
-/// As many clients at once, each with a connection and a lease of its own: the median.
-async fn many(url: &str, operation: Operation, clients: usize) -> Result<f64> {
-    let mut tasks = JoinSet::new();
-    for client in 0..clients {
-        let (store, lease) = (store(url)?, lease(client)?);
-        tasks.spawn(async move { drive(store, operation, &lease).await });
-    }
-    let mut took = Vec::new();
-    while let Some(ended) = tasks.join_next().await {
-        took.extend(ended??);
-    }
-    Ok(took.into_iter().collect::<Sample>().median())
+/// As many clients at once, each with a connection and a lease of its own.
+async fn many(url: &str, operation: Operation, clients: usize) -> Result<Vec<f64>> {
+    let url = url.to_owned();
+    work(clients, move |client| {
+        let url = url.clone();
+        async move { drive(store(&url)?, operation, &lease(client)?).await }
+    })
+    .await
 }
 
 async fn drive(mut store: Box<dyn Store>, operation: Operation, lease: &Name) -> Result<Vec<f64>> {
@@ -165,7 +169,8 @@ pub(super) async fn acquire(store: &mut dyn Store, lease: &Name, above: Term) ->
 pub(super) async fn renew(store: &mut dyn Store, leases: &[Name], term: Term) -> Result<()> {
     let renewal = |name: &Name| Renewal { name: name.clone(), term, ttl: TTL };
     let leases = leases.iter().map(renewal).collect();
-    let request = Renew { incarnation: Incarnation::from_uuid(OWNER), leases, not_after: NEVER };
+    let incarnation = Incarnation::from_uuid(OWNER);
+    let request = Renew { incarnation, leases, beat: 0, not_after: NEVER };
     let answers = store.renew(&request).await.context("renewing")?.answer;
     match answers.iter().find(|answer| !matches!(answer, Renewed::Kept { .. })) {
         Some(lost) => bail!("not kept: {lost:?}"),

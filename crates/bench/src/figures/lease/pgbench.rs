@@ -1,34 +1,36 @@
-//! pgbench, which sends a statement and does nothing else.
+//! pgbench, which sends a prepared statement and does nothing else.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use holdfast_lease::Term;
 use holdfast_testkit::Scratch;
 use tokio::process::Command;
 
+use super::clients::threads;
 use super::operation::{OWNER, Operation, TIMES, TTL, acquire, lease};
 use super::statement::Text;
 use super::{micros, store};
-use crate::sample::Sample;
 
-/// Sends the statements of an operation, from as many clients at once: the median, in microseconds.
+/// Sends the statements of an operation, from as many clients at once: how long each transaction took, in microseconds.
 pub(super) async fn run(
     url: &str,
     texts: &[Text; 3],
     operation: Operation,
     clients: usize,
-) -> Result<f64> {
+) -> Result<Vec<f64>> {
     let term = same_term(url, clients).await?;
     let home = Scratch::new()?;
     let script = home.write("script.sql", script(texts, operation)?)?;
     let mut command = Command::new("pgbench");
     command
-        .args(["--no-vacuum", "--protocol=simple", "--log", "--jobs", &clients.min(2).to_string()])
-        .args(["--client", &clients.to_string(), "--transactions", &TIMES.to_string()])
-        .args(["--define", "prepared=0", "--define", &format!("term={term}")])
+        .args(["--no-vacuum", "--protocol=prepared", "--log"])
+        .args(["--jobs", &threads(clients).to_string(), "--client", &clients.to_string()])
+        .args(["--transactions", &TIMES.to_string(), "--define", &format!("term={term}")])
         .arg(format!("--log-prefix={}", home.path().join("took").display()))
         .arg("--file")
         .arg(script)
         .arg(url)
+        // As the store has it.
+        .env("PGOPTIONS", "-c plan_cache_mode=force_generic_plan")
         .kill_on_drop(true);
     let output = command.output().await.context("starting pgbench")?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -50,43 +52,45 @@ async fn same_term(url: &str, clients: usize) -> Result<i64> {
 }
 
 fn script(texts: &[Text; 3], operation: Operation) -> Result<String> {
-    let mut script = String::from("\\if :prepared = 0\n");
-    for Text { name, sql, types } in texts {
-        script += &format!("PREPARE {name} ({types}) AS {sql};\n");
-    }
-    script += "\\set prepared 1\n\\endif\n";
     let [acquire, renew, release] = texts;
+    let (acquire, renew, release) = (filled(acquire)?, filled(renew)?, filled(release)?);
     // The next term is always the one above the last.
-    match operation {
-        Operation::Renew => script += &execute(renew)?,
-        Operation::Acquire => script += &format!("{}\\set term :term + 1\n", execute(acquire)?),
-        Operation::AcquireAndRelease => {
-            script += &execute(acquire)?;
-            script += &format!("\\set term :term + 1\n{}", execute(release)?);
-        }
-    }
-    Ok(script)
+    let next = "\\set term :term + 1\n";
+    Ok(match operation {
+        Operation::Renew => renew,
+        Operation::Acquire => format!("{acquire}{next}"),
+        Operation::AcquireAndRelease => format!("{acquire}{next}{release}"),
+    })
 }
 
-fn execute(text: &Text) -> Result<String> {
-    let (lease, ttl, never) = ("(:client_id)::text", micros(TTL).to_string(), i64::MAX.to_string());
+/// A statement with values in the place of its parameters. What differs from client to client or from time to time stays a
+/// parameter.
+fn filled(text: &Text) -> Result<String> {
+    let (lease, ttl, never) = (":client_id", micros(TTL).to_string(), i64::MAX.to_string());
     let owner = format!("'{OWNER}'");
     let values: Vec<&str> = match text.name {
         "acquire" => vec![
             lease, "'bench'", &owner, "0", &ttl, ":term", "false", "NULL", "0", "0", "NULL", &never,
         ],
         "renew" => {
-            vec![&owner, &never, "ARRAY[(:client_id)::text]", "ARRAY[:term]", "ARRAY[30000000]"]
+            let (leases, terms) = ("ARRAY[:client_id::text]", "ARRAY[:term::bigint]");
+            vec![&owner, &never, leases, terms, "ARRAY[30000000]", "0"]
         }
         "release" => vec![lease, &owner, ":term", "NULL", "0", &never, "'holdfast_lease'"],
         other => bail!("{other} is no operation"),
     };
-    ensure!(values.len() == text.types.split(',').count(), "{} takes {}", text.name, text.types);
-    Ok(format!("EXECUTE {} ({});\n", text.name, values.join(", ")))
+    let types: Vec<&str> = text.types.split(", ").collect();
+    ensure!(values.len() == types.len(), "{} takes {}", text.name, text.types);
+    let places = values.into_iter().zip(types).enumerate();
+    // From the last, so that $1 is not found in $12.
+    let sql = places.rev().fold(text.sql.clone(), |sql, (place, (value, kind))| {
+        sql.replace(&format!("${}", place + 1), &format!("({value})::{kind}"))
+    });
+    Ok(format!("{};\n", sql.trim()))
 }
 
-/// The median of what pgbench logged: the third word of each line, in microseconds.
-fn took(home: &Scratch) -> Result<f64> {
+/// What pgbench logged: the third word of each line, in microseconds.
+fn took(home: &Scratch) -> Result<Vec<f64>> {
     let mut sample = Vec::new();
     for entry in std::fs::read_dir(home.path())?.flatten() {
         if !entry.file_name().to_string_lossy().starts_with("took") {
@@ -98,5 +102,5 @@ fn took(home: &Scratch) -> Result<f64> {
         }
     }
     ensure!(!sample.is_empty(), "pgbench logged nothing");
-    Ok(sample.into_iter().collect::<Sample>().median())
+    Ok(sample)
 }

@@ -1,33 +1,30 @@
 //! The script of the Redis store, sent by its client library and nothing else.
 
 use anyhow::{Context as _, Result};
+use holdfast_lease::Term;
 use redis::aio::MultiplexedConnection;
-use redis::{Client, Script};
-use tokio::task::JoinSet;
+use redis::{AsyncConnectionConfig, Client, Script};
 use tokio::time::Instant;
 
+use super::clients::work;
 use super::operation::{OWNER, Operation, TIMES, TTL, acquire, lease};
-use super::{PREFIX, micros, store};
-use crate::sample::Sample;
-use holdfast_lease::Term;
+use super::{LIMIT, PREFIX, micros, store};
 
 const SCRIPT: &str = include_str!("../../../../lease/src/store/redis/lease.lua");
 
-/// Sends the script from as many clients at once: the median, in microseconds.
-pub(super) async fn bare(url: &str, operation: Operation, clients: usize) -> Result<f64> {
-    let mut tasks = JoinSet::new();
-    for client in 0..clients {
-        let lease = lease(client)?;
-        let term = acquire(&mut *store(url)?, &lease, Term::NONE).await?.number();
-        let connection = Client::open(url)?.get_multiplexed_async_connection().await?;
-        let mut bare = Bare { script: Script::new(SCRIPT), connection, lease: lease.to_string() };
-        tasks.spawn(async move { bare.drive(operation, term).await });
-    }
-    let mut took = Vec::new();
-    while let Some(ended) = tasks.join_next().await {
-        took.extend(ended??);
-    }
-    Ok(took.into_iter().collect::<Sample>().median())
+/// Sends the script from as many clients at once.
+pub(super) async fn bare(url: &str, operation: Operation, clients: usize) -> Result<Vec<f64>> {
+    let url = url.to_owned();
+    work(clients, move |client| {
+        let url = url.clone();
+        async move {
+            let lease = lease(client)?;
+            let term = acquire(&mut *store(&url)?, &lease, Term::NONE).await?.number();
+            let mut bare = Bare::connect(&url, lease.to_string()).await?;
+            bare.drive(operation, term).await
+        }
+    })
+    .await
 }
 
 struct Bare {
@@ -37,6 +34,16 @@ struct Bare {
 }
 
 impl Bare {
+    /// Connects as the store does.
+    async fn connect(url: &str, lease: String) -> Result<Self> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(LIMIT))
+            .set_response_timeout(Some(LIMIT * 2));
+        let client = Client::open(url)?;
+        let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+        Ok(Self { script: Script::new(SCRIPT), connection, lease })
+    }
+
     async fn drive(&mut self, operation: Operation, mut term: i64) -> Result<Vec<f64>> {
         let mut took = Vec::with_capacity(TIMES);
         for _ in 0..TIMES {
@@ -65,7 +72,8 @@ impl Bare {
     }
 
     async fn renew(&mut self, term: i64) -> Result<()> {
-        let arguments = [OWNER.to_string(), term.to_string(), micros(TTL).to_string()];
+        let beat = "0".to_owned();
+        let arguments = [OWNER.to_string(), beat, term.to_string(), micros(TTL).to_string()];
         self.send("renew", arguments).await
     }
 
@@ -82,7 +90,12 @@ impl Bare {
     ) -> Result<()> {
         let mut call = self.script.prepare_invoke();
         let key = format!("{PREFIX}{{{}}}", self.lease);
-        call.key(&key).key(format!("{key}:history")).arg(operation).arg(i64::MAX);
+        call.key(&key);
+        // A renewal is not remembered.
+        if operation != "renew" {
+            call.key(format!("{key}:history"));
+        }
+        call.arg(operation).arg(i64::MAX);
         for argument in arguments {
             call.arg(argument);
         }

@@ -19,7 +19,7 @@ pub(super) struct Text {
 
 const ACQUIRE: &str =
     "text, text, uuid, smallint, bigint, bigint, boolean, uuid, bigint, bigint, bigint, bigint";
-const RENEW: &str = "uuid, bigint, text[], bigint[], bigint[]";
+const RENEW: &str = "uuid, bigint, text[], bigint[], bigint[], bigint";
 const RELEASE: &str = "text, uuid, bigint, text, bigint, bigint, text";
 
 /// Acquire, renew and release, in this order.
