@@ -9,6 +9,7 @@
 
 mod beacon;
 mod conformance;
+mod crash;
 mod elector;
 mod fence;
 mod ground;
