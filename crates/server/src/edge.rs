@@ -2,15 +2,25 @@
 
 use std::time::Duration;
 
-use axum::extract::{FromRequestParts, Path};
+use axum::extract::{FromRequestParts, MatchedPath, Path, Request};
 use holdfast_store::{EdgeIdentity, Error, Scope};
-use http::request::Parts;
+use http::{Method, request::Parts};
 
 use crate::auth::{Caller, Keyholder};
 use crate::{AppState, Kind, Problem, audit, field};
 
 /// The route of the long poll.
 pub(crate) const CHANGES: &str = "/v1/edges/{edge}/changes";
+
+/// Is it an edge's word on itself: that it is there, or what it saw? That asks for nothing and decides nothing; the leader need not
+/// carry every edge's signs of life, and the certificate that an edge shows to one replica cannot be shown to the next.
+pub(crate) fn is_said_by_an_edge(request: &Request) -> bool {
+    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    matches!(
+        (request.method(), route),
+        (&Method::PUT, Some("/v1/edges/{edge}")) | (&Method::POST, Some("/v1/edges/{edge}/report"))
+    )
+}
 
 /// The longest an edge may wait in one poll.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(30);

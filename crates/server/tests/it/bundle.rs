@@ -1,6 +1,7 @@
 //! Bundles: for those who serve, over private channels alone.
 
 use axum::body::Body;
+use holdfast_store::EventBody;
 use http::{Method, StatusCode, header};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
@@ -74,6 +75,38 @@ async fn an_edge_has_the_keys_of_its_group_alone() {
     bundle(&kit, &kit.edge, None).await.problem(403, "forbidden");
     bundle(&kit, &kit.read, None).await.problem(403, "forbidden");
     assert_eq!(bundle(&kit, &kit.admin, None).await.status, StatusCode::OK);
+}
+
+/// A token of one group asks for another's bundle: refused, and written down with who asked for what.
+#[tokio::test]
+async fn a_bundle_of_another_group_asked_for_is_written_down() {
+    for kit in [
+        Kit::with(|settings| settings.allow_plaintext = true).await,
+        Kit::on_postgres_with(|settings| settings.allow_plaintext = true).await,
+    ] {
+        let pem = import("shop.example.com");
+        let body = json!({"name": "shop.example.com", "edge_group": "other", "certificate": pem});
+        kit.json(Method::POST, "/v1/domains", &body).await.expect(201);
+        for _ in 0..2 {
+            let refused = bundle(&kit, &kit.edge, None).await;
+            assert!(!refused.text().contains("PRIVATE KEY"));
+            refused.problem(403, "forbidden");
+        }
+        let events = kit.store.events_after(holdfast_store::EventCursor::default(), 100).await;
+        let refusals: Vec<_> = events
+            .unwrap()
+            .into_iter()
+            .filter_map(|event| match event.body {
+                EventBody::Notice { kind, subject, detail } if kind == "edge-refused" => {
+                    Some((event.actor.name, subject, detail))
+                }
+                _ => None,
+            })
+            .collect();
+        let [(who, what, detail)] = refusals.as_slice() else { panic!("{refusals:?}") };
+        assert_eq!((who.as_str(), what.as_str()), ("edge-token", "shop.example.com"));
+        assert!(detail.contains("`other`") && detail.contains("`edge-token`"), "{detail}");
+    }
 }
 
 #[tokio::test]

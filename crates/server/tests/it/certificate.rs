@@ -15,13 +15,13 @@ use tokio::net::TcpListener;
 use crate::kit::Kit;
 
 /// An authority for clients.
-struct Clients {
+pub(crate) struct Clients {
     authority: CertifiedIssuer<'static, KeyPair>,
     files: Scratch,
 }
 
 impl Clients {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut authority = CertificateParams::new([]).unwrap();
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         authority.distinguished_name.push(DnType::CommonName, "Clients");
@@ -29,8 +29,18 @@ impl Clients {
         Self { authority: authority.unwrap(), files: Scratch::new().unwrap() }
     }
 
+    /// The authority's own certificate.
+    pub(crate) fn pem(&self) -> String {
+        self.authority.pem()
+    }
+
+    /// A file with the root of a server.
+    pub(crate) fn root(&self, pki: &Pki) -> String {
+        self.files.write("root.pem", &pki.root_pem).unwrap().display().to_string()
+    }
+
     /// Files of a client with this common name, or this URI.
-    fn client(&self, common_name: &str, uri: Option<&str>) -> [String; 2] {
+    pub(crate) fn client(&self, common_name: &str, uri: Option<&str>) -> [String; 2] {
         let mut client = CertificateParams::new([]).unwrap();
         client.distinguished_name.push(DnType::CommonName, common_name);
         client.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
@@ -46,12 +56,20 @@ impl Clients {
     }
 }
 
-async fn ask(url: String, root: String, client: [String; 2]) -> String {
+/// What curl is answered, and the status; `sent` is a method and a body, where there is any.
+pub(crate) async fn ask(url: String, root: String, client: [String; 2], sent: &[&str]) -> String {
     let [certificate, key] = client;
+    let json = "Content-Type: application/json";
+    let sent = match sent {
+        [method, body] => vec!["--request", method, "--data", body, "--header", json],
+        _ => Vec::new(),
+    };
+    let sent: Vec<_> = sent.into_iter().map(str::to_owned).collect();
     let asked = tokio::task::spawn_blocking(move || {
         Command::new("curl")
             .args(["--silent", "--write-out", " %{http_code}", "--cacert", &root])
             .args(["--cert", &certificate, "--key", &key, &url])
+            .args(sent)
             .output()
     });
     String::from_utf8(asked.await.unwrap().unwrap().stdout).unwrap()
@@ -64,14 +82,14 @@ async fn an_edges_certificate_stands_for_its_token_until_that_is_revoked() {
     let (pki, clients) = (Pki::new().unwrap(), Clients::new());
     let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = tcp.local_addr().unwrap().port();
-    let authority = clients.authority.pem();
+    let authority = clients.pem();
     let config =
         server_config(pki.chain_pem.as_bytes(), pki.key_pem.as_bytes(), Some(authority.as_bytes()));
     let door = Door::from(TlsListener::new(tcp, config.unwrap()));
     tokio::spawn(serve(door, kit.router.clone(), kit.shutdown.clone(), Duration::ZERO));
-    let root = clients.files.write("root.pem", &pki.root_pem).unwrap().display().to_string();
+    let root = clients.root(&pki);
     let url = |path: &str| format!("https://localhost:{port}/v1/{path}");
-    let seen = async |path: &str, client| ask(url(path), root.clone(), client).await;
+    let seen = async |path: &str, client| ask(url(path), root.clone(), client, &[]).await;
 
     let own = clients.client("edge:edge-1", None);
     let named = clients.client("fra", Some("urn:holdfast:edge:edge-1"));

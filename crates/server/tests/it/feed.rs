@@ -26,7 +26,7 @@ pub(crate) async fn get(kit: &Kit, path: &str) -> Answer {
 }
 
 /// A token for another edge.
-async fn token_for(kit: &Kit, edge: &str, group: &str) -> String {
+pub(crate) async fn token_for(kit: &Kit, edge: &str, group: &str) -> String {
     let text = token::mint().unwrap();
     let new = NewToken {
         name: format!("{edge}-token"),

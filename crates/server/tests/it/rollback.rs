@@ -105,6 +105,40 @@ async fn the_certificate_before_is_deployed_and_kept_on_postgres() {
     back_and_forth(Kit::on_postgres().await).await;
 }
 
+/// The one before is there, with its key, and has ended: going back to it would be worse than staying.
+async fn nowhere_to_go(kit: Kit) {
+    kit.add("shop.example.com").await;
+    let mut ended = renewed(&"ab".repeat(32));
+    ended.summary.not_after = Timestamp::from_seconds(1_700_086_400);
+    let products =
+        Products { certificate: Some(ended.clone()), deploy: true, ..Products::default() };
+    kit.work(Outcome::Imported, products).await;
+    renew(&kit, &"cd".repeat(32)).await;
+    let path = "/v1/domains/shop.example.com/rollback";
+    let before = kit.get("/v1/domains/shop.example.com").await.expect(200);
+    for path in [path.to_owned(), format!("{path}?to={}", ended.summary.sha256)] {
+        let refused = kit.json(Method::POST, &path, &json!({})).await;
+        let problem = refused.problem(409, "no-earlier-certificate");
+        assert!(problem["detail"].as_str().unwrap().contains("renew"), "{problem}");
+    }
+    let after = kit.get("/v1/domains/shop.example.com").await.expect(200);
+    assert_eq!(
+        (&after["certificate"], &after["state"], &after["version"]),
+        (&before["certificate"], &before["state"], &before["version"]),
+        "nothing was touched"
+    );
+}
+
+#[tokio::test]
+async fn what_has_ended_is_not_gone_back_to() {
+    nowhere_to_go(Kit::new().await).await;
+}
+
+#[tokio::test]
+async fn what_has_ended_is_not_gone_back_to_on_postgres() {
+    nowhere_to_go(Kit::on_postgres().await).await;
+}
+
 #[tokio::test]
 async fn not_while_another_one_is_on_its_way() {
     let kit = Kit::new().await;

@@ -17,8 +17,11 @@ use crate::{AppState, Kind, Problem, field};
 /// Being woken is a hint that can be missed: look at least this often.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// Between two looks, however often deployments of other groups wake us.
+/// Between two looks at first, however often deployments of other groups wake us.
 const PACE: Duration = Duration::from_millis(20);
+
+/// Where only other groups are deployed to, again and again, each look comes a little later, up to this.
+const SLOWEST: Duration = Duration::from_millis(500);
 
 const LARGEST: u32 = 1_000;
 
@@ -93,14 +96,14 @@ pub(in crate::routes) async fn poll(
     }
     let _seat = seat(&state)?;
     let deadline = Instant::now() + asked.wait;
-    let mut found = found;
+    let (mut found, mut pace) = (found, PACE);
     loop {
         let looked = Instant::now();
         tokio::select! {
             () = state.shutdown.cancelled() => return Ok(answer(found)),
             () = sleep_until(deadline) => return Ok(answer(found)),
             // Nobody will wake us any more: only the clock is left.
-            Ok(()) = woken.changed() => sleep_until((looked + PACE).min(deadline)).await,
+            Ok(()) = woken.changed() => sleep_until((looked + pace).min(deadline)).await,
             () = sleep_until(looked + LOOK) => {}
         }
         woken.mark_unchanged();
@@ -109,6 +112,7 @@ pub(in crate::routes) async fn poll(
         if is_news(&found, &asked) {
             return Ok(answer(found));
         }
+        pace = (pace * 2).min(SLOWEST);
     }
 }
 
