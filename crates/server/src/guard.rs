@@ -118,10 +118,13 @@ pub(crate) async fn guard(
     }
 }
 
-/// Is it a write? Forcing a lease is what one does when there is no proper leader, and is fenced by the lease itself.
+/// Is it a write? Forcing a lease is what one does when there is no proper leader, and is fenced by the lease itself. What an edge
+/// says of itself is heard by whichever replica it reached.
 fn is_guarded(request: &Request) -> bool {
     let reads = [Method::GET, Method::HEAD, Method::OPTIONS];
-    !reads.contains(request.method()) && !request.uri().path().starts_with("/v1/leases/")
+    !reads.contains(request.method())
+        && !request.uri().path().starts_with("/v1/leases/")
+        && !crate::edge::is_said_by_an_edge(request)
 }
 
 /// The same request at the leader.

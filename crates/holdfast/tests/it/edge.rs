@@ -1,0 +1,73 @@
+//! `holdfast edge …` against a real control plane; the edge is a few requests.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::{
+    kit::Ended,
+    replica::{Database, Network, Replica},
+};
+
+fn token(replica: &Replica, edge: &str) -> String {
+    let made = replica.run([
+        "token", "create", "--scope", "edge", "--edge", edge, "--group", "eu", "--output", "json",
+    ]);
+    made.done().json()["token"].as_str().unwrap().to_owned()
+}
+
+/// What an agent would say.
+fn say(replica: &Replica, token: &str, method: &str, path: &str, body: &Value) -> String {
+    let url = format!("{}/v1/edges/{path}", replica.url());
+    let bearer = format!("Authorization: Bearer {token}");
+    let asked = Ended::of(Command::new("curl").args([
+        "--silent",
+        "--write-out",
+        " %{http_code}",
+        "--request",
+        method,
+        "--header",
+        &bearer,
+        "--header",
+        "Content-Type: application/json",
+        "--data",
+        &body.to_string(),
+        &url,
+    ]));
+    asked.stdout
+}
+
+#[tokio::test]
+async fn an_edge_that_is_gone_for_good_is_removed() {
+    let network = Network::start().await;
+    let replica = Replica::start(&network, Database::Sqlite, "[edge]\nmode = \"agents\"").await;
+    let token = token(&replica, "fra-1");
+    let registered = say(&replica, &token, "PUT", "fra-1", &json!({}));
+    assert!(registered.ends_with(" 200"), "{registered}");
+    let error = json!({"code": "edge-disk", "detail": "No space left on device"});
+    let report = json!({"up_to": "0.0", "error": error});
+    let reported = say(&replica, &token, "POST", "fra-1/report", &report);
+    assert!(reported.ends_with(" 204"), "{reported}");
+
+    let listed = replica.run(["edge", "list"]).done().stdout;
+    for word in ["NAME", "fra-1", "eu", "yes", " ago", "0.0", "No space left on device"] {
+        assert!(listed.contains(word), "no `{word}` in: {listed}");
+    }
+    replica.run(["edge", "remove", "fra-1"]).refused(2, &["fra-1", "--yes"]);
+    replica.run(["edge", "remove", "nyc-1", "--yes"]).refused(1, &["nyc-1", "edge list"]);
+    let removed = replica.run(["edge", "remove", "fra-1", "--yes"]).done().stdout;
+    assert!(
+        removed.contains("fra-1 of group eu is forgotten. Its token works no more"),
+        "{removed}"
+    );
+    assert!(!replica.run(["edge", "list"]).done().stdout.contains("fra-1"));
+    replica.run(["edge", "remove", "fra-1", "--yes"]).refused(1, &["There is no edge"]);
+    let refused = say(&replica, &token, "PUT", "fra-1", &json!({}));
+    assert!(refused.ends_with(" 401") && refused.contains("revoked"), "{refused}");
+
+    let token = self::token(&replica, "fra-1");
+    let back = say(&replica, &token, "PUT", "fra-1", &json!({}));
+    assert!(back.ends_with(" 200") && back.contains("\"0.0\""), "{back}");
+    let json = replica.run(["edge", "remove", "fra-1", "--yes", "--output", "json"]).done().json();
+    assert_eq!(json, json!({"name": "fra-1", "group": "eu", "tokens": ["fra-1"]}));
+}
