@@ -16,10 +16,14 @@ use crate::transport::{during, malformed, told};
 use crate::{Ca, Error, OrderStatus, Proof, Verdict};
 
 /// The proofs we can give, the one we would rather give first.
-const KINDS: [(ChallengeType, ChallengeKind); 2] = [
-    (ChallengeType::Http01, ChallengeKind::Http01),
-    (ChallengeType::TlsAlpn01, ChallengeKind::TlsAlpn01),
-];
+const fn kinds(preferred: ChallengeKind) -> [(ChallengeType, ChallengeKind); 2] {
+    let http = (ChallengeType::Http01, ChallengeKind::Http01);
+    let tls = (ChallengeType::TlsAlpn01, ChallengeKind::TlsAlpn01);
+    match preferred {
+        ChallengeKind::Http01 => [http, tls],
+        ChallengeKind::TlsAlpn01 => [tls, http],
+    }
+}
 
 impl Ca {
     /// Reads an order and its authorization: is there anything left to prove, and how?
@@ -27,6 +31,7 @@ impl Ca {
     /// # Errors
     /// When the CA fails or refuses, does not know the order, or takes no proof we can give.
     pub async fn proof(&self, order_url: &str) -> Result<Proof, Error> {
+        let preferred = self.0.config.challenge;
         self.ask(|session| async move {
             // Just made: its authorization has not been looked at, and tells everything.
             let is_new =
@@ -36,7 +41,7 @@ impl Ca {
                 None => session.read_order(order_url).await?.0,
             };
             let proof = match session.status(&mut order, None).await? {
-                OrderStatus::Pending => session.needed_proof(&mut order).await?,
+                OrderStatus::Pending => session.needed_proof(&mut order, preferred).await?,
                 OrderStatus::Invalid(note) => Proof::Invalid(note),
                 OrderStatus::Ready | OrderStatus::Processing { .. } | OrderStatus::Valid => {
                     Proof::Valid
@@ -99,7 +104,11 @@ impl Session {
         Ok((answer.json()?, answer.retry_after))
     }
 
-    async fn needed_proof(&self, order: &mut instant_acme::Order) -> Result<Proof, Error> {
+    async fn needed_proof(
+        &self,
+        order: &mut instant_acme::Order,
+        preferred: ChallengeKind,
+    ) -> Result<Proof, Error> {
         let at = Point::ACME_AUTHORIZATION;
         let mut authorizations = order.authorizations();
         while let (Some(read), _) = during(at, authorizations.next()).await {
@@ -108,18 +117,23 @@ impl Session {
                 return Ok(Proof::Invalid(note));
             }
             if authorization.status == AuthorizationStatus::Pending {
-                let challenge = self.challenge(authorization.url(), &authorization)?;
+                let challenge = self.challenge(authorization.url(), &authorization, preferred)?;
                 return Ok(Proof::Needed(challenge));
             }
         }
         Ok(Proof::Valid)
     }
 
-    fn challenge(&self, url: &str, state: &AuthorizationState) -> Result<NewChallenge, Error> {
+    fn challenge(
+        &self,
+        url: &str,
+        state: &AuthorizationState,
+        preferred: ChallengeKind,
+    ) -> Result<NewChallenge, Error> {
         let offered = |wanted: &ChallengeType| {
             state.challenges.iter().find(|challenge| challenge.r#type == *wanted)
         };
-        let chosen = KINDS.iter().find_map(|(wanted, kind)| Some((*kind, offered(wanted)?)));
+        let chosen = kinds(preferred).iter().find_map(|(wanted, kind)| Some((*kind, offered(wanted)?)));
         let Some((kind, challenge)) = chosen else {
             let kinds = state.challenges.iter().map(|challenge| name(&challenge.r#type));
             return Err(Error::NoChallenge(kinds.collect::<Vec<_>>().join(", ")));

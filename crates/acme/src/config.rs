@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::prelude::{
     BASE64_STANDARD, BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE, BASE64_URL_SAFE_NO_PAD,
 };
-use holdfast_store::{OrderLimits, Secret};
+use holdfast_store::{ChallengeKind, OrderLimits, Secret};
 
 use crate::Error;
 
@@ -27,6 +27,8 @@ pub struct CaConfig {
     pub key_type: KeyType,
     /// The certificate profile to ask for.
     pub profile: Option<String>,
+    /// The proof of control that is given where the CA leaves the choice.
+    pub challenge: ChallengeKind,
     /// The account at the CA's other systems that ours is bound to.
     pub eab: Option<Eab>,
     /// Longest time for one request.

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use holdfast_lease::store::redis::RedisAddress;
 use redis::AsyncConnectionConfig;
+
+use crate::task::chain;
 
 /// Longest wait for an answer.
 const LIMIT: Duration = Duration::from_secs(3);
@@ -16,16 +19,16 @@ pub struct RedisFacts {
     pub eviction: String,
 }
 
-/// Asks one Redis server what it does with what it is told to keep.
+/// Asks the Redis server that takes writes what it does with what it is told to keep.
 ///
 /// # Errors
 /// With its own words when it cannot be asked.
-pub async fn redis_facts(url: &str) -> Result<RedisFacts, String> {
+pub async fn redis_facts(address: &RedisAddress) -> Result<RedisFacts, String> {
     let told = |error: redis::RedisError| error.to_string();
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(LIMIT))
         .set_response_timeout(Some(LIMIT));
-    let client = redis::Client::open(url).map_err(told)?;
+    let client = address.primary(LIMIT).await.map_err(|error| chain(&error))?;
     let mut connection =
         client.get_multiplexed_async_connection_with_config(&config).await.map_err(told)?;
     let info: String = redis::cmd("INFO").query_async(&mut connection).await.map_err(told)?;

@@ -7,8 +7,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::{Master, Result, member::Member, task::chain};
 
-/// How old what is known may be while somebody asks.
+/// How old what is known may be while somebody asks, and while nobody does.
 const FRESH: Duration = Duration::from_secs(2);
+const STALE: Duration = Duration::from_secs(10);
 
 /// Follows the leadership until the replica has left.
 pub(crate) async fn follow(member: Arc<Member>) {
@@ -102,21 +103,22 @@ async fn reached(member: &Member, instance: &str, term: u64) -> Option<Master> {
     Some(Master { instance_id: instance.to_owned(), url, term })
 }
 
-/// For those who do not contend: looks while somebody asks, and not otherwise.
+/// For those who do not contend: looks often while somebody asks, and now and then otherwise, so that the first who asks is told too.
 async fn look(member: &Member) {
+    let mut seen_at = Instant::now();
     loop {
         match seen(member).await {
             Ok(seen) => {
                 member.master.send_replace(seen);
+                seen_at = Instant::now();
             }
             Err(error) => tracing::debug!(error = chain(&error), "who leads cannot be seen"),
         }
-        sleep(FRESH).await;
-        // What is known too long is not known.
-        if timeout(FRESH, member.asked.notified()).await.is_err() {
+        if seen_at.elapsed() > STALE {
             member.master.send_replace(None);
-            member.asked.notified().await;
         }
+        sleep(FRESH).await;
+        timeout(STALE - FRESH, member.asked.notified()).await.ok();
     }
 }
 

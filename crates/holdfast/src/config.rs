@@ -122,6 +122,7 @@ impl Config {
     fn anchor(&mut self, directory: &Path) {
         self.server.anchor(directory);
         self.database.url.anchor(directory);
+        self.coordination.anchor(directory);
         self.acme.anchor(directory);
         self.security.anchor(directory);
     }

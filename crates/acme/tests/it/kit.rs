@@ -7,7 +7,7 @@ use holdfast_acme::{Ca, CaConfig, KeyType, OrderStatus, Proof, Verdict, key_and_
 use holdfast_devnet::{Devnet, DevnetConfig};
 use holdfast_gateway::client::{Client, ClientConfig};
 use holdfast_model::Hostname;
-use holdfast_store::{Accounts, NewChallenge, OrderLimits, Secret};
+use holdfast_store::{Accounts, ChallengeKind, NewChallenge, OrderLimits, Secret};
 use holdfast_testkit::eventually;
 use serde_json::Value;
 
@@ -89,6 +89,7 @@ pub(crate) fn config(directory: String, root_pem: &str) -> CaConfig {
         agree_terms: true,
         key_type: KeyType::EcdsaP256,
         profile: None,
+        challenge: ChallengeKind::Http01,
         eab: None,
         time_limit: Duration::from_secs(10),
         limits: OrderLimits { per_3h: 300, in_flight: 64 },

@@ -12,6 +12,19 @@ use crate::dispatch::Shared;
 /// How often the CA is asked for its window where it does not say.
 const ASK_EVERY: Duration = Duration::from_secs(6 * 3600);
 
+/// When it is asked again where it did not answer: a window may have been moved into the past meanwhile.
+const ASK_AGAIN: Duration = Duration::from_secs(3600);
+
+/// What the CA says of when to renew.
+enum Window {
+    /// The moment in its window that is ours, and when to ask again.
+    Named { at: Timestamp, again_at: Timestamp },
+    /// It has none for this certificate.
+    None,
+    /// It did not answer.
+    Unknown,
+}
+
 pub(super) async fn look(shared: &Shared, claimed: &Claimed) -> Result<Step, Error> {
     let domain = &claimed.domain;
     let Some(certificate) = &domain.certificate else { return Ok(Outcome::RenewalNeeded.into()) };
@@ -21,14 +34,10 @@ pub(super) async fn look(shared: &Shared, claimed: &Claimed) -> Result<Step, Err
     if now < ask_at {
         return Ok(Outcome::RenewalLater { look_at: ask_at }.into());
     }
-    let by_age = renewal.due_at(certificate.not_before, certificate.not_after);
-    // Where the CA names no window, a window of our own: a million issued in one hour are not renewed in one.
-    let by_age = share(domain, by_age.minus(certificate.lifetime() / 30), by_age);
-    let (due_at, again_at) = match window(shared, domain).await? {
-        Some((at, again_at)) => (sane(at, certificate).unwrap_or(by_age), again_at),
-        None => (by_age, by_age),
-    };
-    match verdict(now, due_at, again_at) {
+    let (start, end) = renewal.window(certificate.not_before, certificate.not_after);
+    let by_age = share(domain, start, end);
+    let window = window(shared, domain).await?;
+    match verdict(now, certificate, by_age, &window) {
         Outcome::RenewalNeeded => Ok(unless_held(shared, domain, now).await?.into()),
         later => Ok(later.into()),
     }
@@ -40,7 +49,17 @@ async fn unless_held(shared: &Shared, domain: &Domain, now: Timestamp) -> Result
     Ok(held.map_or(Outcome::RenewalNeeded, |look_at| Outcome::RenewalLater { look_at }))
 }
 
-fn verdict(now: Timestamp, due_at: Timestamp, again_at: Timestamp) -> Outcome {
+fn verdict(
+    now: Timestamp,
+    certificate: &CertificateSummary,
+    by_age: Timestamp,
+    window: &Window,
+) -> Outcome {
+    let (due_at, again_at) = match *window {
+        Window::Named { at, again_at } => (sane(at, certificate).unwrap_or(by_age), again_at),
+        Window::Unknown => (by_age, now.plus(ASK_AGAIN)),
+        Window::None => (by_age, by_age),
+    };
     if now >= due_at {
         return Outcome::RenewalNeeded;
     }
@@ -52,22 +71,21 @@ fn sane(at: Timestamp, certificate: &CertificateSummary) -> Option<Timestamp> {
     (at <= certificate.not_after.minus(certificate.lifetime() / 10)).then_some(at)
 }
 
-/// The moment in the CA's window that is ours, and when to ask again; none where the CA has no window for it.
-async fn window(shared: &Shared, domain: &Domain) -> Result<Option<(Timestamp, Timestamp)>, Error> {
+async fn window(shared: &Shared, domain: &Domain) -> Result<Window, Error> {
     if !shared.is_from_our_ca(domain) {
-        return Ok(None);
+        return Ok(Window::None);
     }
     let bundle = sealed_or_lost(domain, shared.store.bundle(domain.id).await)?;
-    let Some(bundle) = bundle else { return Ok(None) };
+    let Some(bundle) = bundle else { return Ok(Window::None) };
     match shared.ca.renewal_window(&bundle.chain_pem).await {
         Ok(Some(window)) => {
             let again_at = shared.clock.now().plus(window.retry_after.unwrap_or(ASK_EVERY));
-            Ok(Some((share(domain, window.start, window.end), again_at)))
+            Ok(Window::Named { at: share(domain, window.start, window.end), again_at })
         }
-        Ok(None) => Ok(None),
+        Ok(None) => Ok(Window::None),
         Err(error) => {
-            tracing::debug!(domain = %domain.name, error = &error as &dyn std::error::Error, "no renewal window");
-            Ok(None)
+            tracing::debug!(domain = %domain.name, error = &error as &dyn std::error::Error, "the renewal window is not known");
+            Ok(Window::Unknown)
         }
     }
 }
@@ -83,11 +101,52 @@ fn share(domain: &Domain, start: Timestamp, end: Timestamp) -> Timestamp {
 mod tests {
     use super::*;
 
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_seconds(seconds)
+    }
+
+    /// At second 100 of a certificate that ends at second 100,000, and by its age is due at 60,000.
+    fn verdict(window: &Window) -> Outcome {
+        let certificate = CertificateSummary {
+            serial: String::new(),
+            sha256: String::new(),
+            not_before: at(0),
+            not_after: at(100_000),
+            issuer: String::new(),
+            directory: String::new(),
+        };
+        super::verdict(at(100), &certificate, at(60_000), window)
+    }
+
+    fn named(moment: i64, again: i64) -> Window {
+        Window::Named { at: at(moment), again_at: at(again) }
+    }
+
+    fn later(moment: i64) -> Outcome {
+        Outcome::RenewalLater { look_at: at(moment) }
+    }
+
     #[test]
     fn a_window_in_the_past_means_now() {
-        let at = Timestamp::from_seconds;
-        assert_eq!(verdict(at(100), at(50), at(500)), Outcome::RenewalNeeded);
-        assert_eq!(verdict(at(100), at(1000), at(500)), Outcome::RenewalLater { look_at: at(500) });
-        assert_eq!(verdict(at(100), at(1000), at(100)), Outcome::RenewalLater { look_at: at(160) });
+        assert_eq!(verdict(&named(50, 500)), Outcome::RenewalNeeded);
+    }
+
+    #[test]
+    fn a_window_to_come_decides_and_the_ca_says_when_to_ask_again() {
+        assert_eq!(verdict(&named(1_000, 500)), later(500));
+        assert_eq!(verdict(&named(1_000, 5_000)), later(1_000));
+        assert_eq!(verdict(&named(80_000, 79_000)), later(79_000));
+        assert_eq!(verdict(&named(1_000, 100)), later(160), "not more than once a minute");
+    }
+
+    #[test]
+    fn a_window_that_leaves_too_little_is_not_kept_to() {
+        assert_eq!(verdict(&named(90_001, 99_000)), later(60_000));
+    }
+
+    #[test]
+    fn a_ca_that_does_not_answer_is_asked_again_soon_and_one_without_windows_is_not() {
+        assert_eq!(verdict(&Window::Unknown), later(3_700));
+        assert_eq!(verdict(&Window::None), later(60_000));
     }
 }

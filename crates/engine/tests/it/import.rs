@@ -30,5 +30,5 @@ async fn an_imported_certificate_is_served_without_an_order() {
     );
     assert!(world.ca_says("orders").await.is_empty());
     let seen = world.store.deployment(id).await.unwrap().seen;
-    assert_eq!(seen.map(|(seen, _)| seen), Some(sha256));
+    assert_eq!(seen.map(|seen| seen.sha256), Some(sha256));
 }

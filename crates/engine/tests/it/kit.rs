@@ -16,7 +16,7 @@ use holdfast_engine::{Deployment, Engine, EngineConfig};
 use holdfast_gateway::client::{Client, ClientConfig};
 use holdfast_model::{Domain, DomainId, Hostname, Ladder, Policy, State};
 use holdfast_store::{
-    Actor, Claimant, EventBody, Import, MasterKey, NewDomain, OrderLimits, Page, SharedStore,
+    Actor, ChallengeKind, Claimant, EventBody, Import, MasterKey, NewDomain, OrderLimits, Page, SharedStore,
 };
 use holdfast_testkit::{Postgres, Scratch, eventually};
 use serde_json::Value;
@@ -36,6 +36,11 @@ pub(crate) struct Setup {
     pub(crate) limits: OrderLimits,
     pub(crate) profile: Option<String>,
     pub(crate) engines: u32,
+    pub(crate) concurrency: u32,
+    /// Where the first engine asks for names, instead of the zone.
+    pub(crate) resolver: Option<SocketAddr>,
+    /// Does the edge answer on plain HTTP? Else only the handshake can prove anything.
+    pub(crate) plain: bool,
 }
 
 impl Default for Setup {
@@ -47,6 +52,9 @@ impl Default for Setup {
             limits: OrderLimits { per_3h: 100_000, in_flight: 64 },
             profile: None,
             engines: 1,
+            concurrency: 64,
+            resolver: None,
+            plain: true,
         }
     }
 }
@@ -88,30 +96,25 @@ impl World {
         let store = open(setup.backend, &scratch).await;
         let stop = CancellationToken::new();
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-        let edge = EdgeConfig::new("built-in", "default", Some(any), any);
+        let edge = EdgeConfig::new("built-in", "default", setup.plain.then_some(any), any);
         let edge = Arc::new(BuiltinEdge::start(edge, store.clone(), stop.clone()).await.unwrap());
-        let (http, https) = (edge.http().unwrap(), edge.https());
-        let devnet =
-            DevnetConfig { http_port: http.port(), tls_port: https.port(), ..setup.devnet };
+        // Nobody listens at port 1.
+        let (http_port, tls_port) = (edge.http().map_or(1, |http| http.port()), edge.https().port());
+        let devnet = DevnetConfig { http_port, tls_port, ..setup.devnet.clone() };
         let devnet = Devnet::start(devnet).await.unwrap();
         let feed = Arc::new(StoreFeed::new(store.clone(), edge.identity()));
         tokio::spawn(run_agent(feed, edge, AgentConfig::default(), stop.clone()));
         let world = Self { store, devnet, stop, _scratch: scratch };
         for number in 0..setup.engines {
-            let engine = world.engine(number, &setup.policy, setup.limits, setup.profile.clone());
+            let engine = world.engine(number, &setup);
             tokio::spawn(engine.run(world.stop.clone()));
         }
         world
     }
 
-    fn engine(
-        &self,
-        number: u32,
-        policy: &Policy,
-        limits: OrderLimits,
-        profile: Option<String>,
-    ) -> Engine {
-        let zone = [self.devnet.dns_address()];
+    fn engine(&self, number: u32, setup: &Setup) -> Engine {
+        let zone = setup.resolver.filter(|_| number == 0);
+        let zone = [zone.unwrap_or_else(|| self.devnet.dns_address())];
         let limits_of_looks = Limits { ask_private: true, ..Limits::default() };
         let resolver = Resolver::new(Some(&zone), limits_of_looks).unwrap();
         let ca = CaConfig {
@@ -120,10 +123,14 @@ impl World {
             email: Some("ops@example.com".into()),
             agree_terms: true,
             key_type: KeyType::EcdsaP256,
-            profile,
+            profile: setup.profile.clone(),
+            challenge: match setup.plain {
+                true => ChallengeKind::Http01,
+                false => ChallengeKind::TlsAlpn01,
+            },
             eab: None,
             time_limit: Duration::from_secs(10),
-            limits,
+            limits: setup.limits,
         };
         let ca = Ca::new(ca, self.store.clone()).unwrap();
         let config = EngineConfig {
@@ -132,8 +139,8 @@ impl World {
                 incarnation: uuid::Uuid::new_v4(),
             },
             claim: Duration::from_secs(5),
-            concurrency: 64,
-            policy: policy.clone(),
+            concurrency: setup.concurrency,
+            policy: setup.policy.clone(),
             targets: vec![name("edge.holdfast.test")],
             addresses: Vec::new(),
             http_proof_port: None,

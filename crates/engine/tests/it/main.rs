@@ -4,8 +4,10 @@
 
 mod crowd;
 mod fault;
+mod handshake;
 mod import;
 mod kit;
+mod lanes;
 mod removal;
 mod renewal;
 mod retry;

@@ -1,8 +1,10 @@
 //! `[coordination]`: leases between replicas.
 
+use std::path::{Path, PathBuf};
+
 use serde::Deserialize;
 
-use super::{is_name, problem::Findings, secret::SecretText, url::DatabaseUrl};
+use super::{anchored, is_name, problem::Findings, secret::SecretText, url::DatabaseUrl};
 
 /// Where leases are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -24,6 +26,8 @@ pub(crate) struct Coordination {
     pub(crate) url: Option<SecretText>,
     /// Is a store that can lose acknowledged leases good enough?
     pub(crate) weak_store: bool,
+    /// The root of Redis's own certificate, in PEM, instead of the system's.
+    pub(crate) root_certificate: Option<PathBuf>,
     /// The lease that is the leadership.
     pub(crate) resource_name: String,
     /// How long a lease lasts unrenewed.
@@ -42,6 +46,7 @@ impl Default for Coordination {
             backend: Backend::Database,
             url: None,
             weak_store: false,
+            root_certificate: None,
             resource_name: "holdfast".to_owned(),
             lease_duration_seconds: 30,
             renewal_interval_seconds: 10,
@@ -52,6 +57,10 @@ impl Default for Coordination {
 }
 
 impl Coordination {
+    pub(super) fn anchor(&mut self, directory: &Path) {
+        anchored(&mut self.root_certificate, directory);
+    }
+
     pub(super) fn check(&self, findings: &mut Findings<'_>, database: &DatabaseUrl) {
         self.check_lease(findings);
         self.check_backend(findings);
@@ -109,6 +118,12 @@ impl Coordination {
         let rest = schemes.iter().find_map(|scheme| url.strip_prefix(scheme));
         if rest.is_none_or(|rest| rest.is_empty() || rest.starts_with('/')) {
             findings.refuse_form("coordination.url", "names no Redis");
+        } else if self.root_certificate.is_some() && !url.starts_with("rediss") {
+            findings.refuse(
+                "coordination.root_certificate",
+                "is set, but coordination.url does not ask for TLS",
+                "begin the URL with rediss://, or remove the key",
+            );
         } else if url.contains("+sentinel://") {
             self.check_sentinel(findings, rest.unwrap_or_default());
         }

@@ -54,6 +54,7 @@ pub(super) static KEYS: &[Key] = &[
         "\"redis://HOST:PORT\", \"rediss://HOST:PORT\" or \"redis+sentinel://HOST:PORT,…/NAME\"",
     ),
     key("coordination.weak_store", YES_NO),
+    key("coordination.root_certificate", PEM),
     key("coordination.resource_name", "a name of 1 to 128 characters without spaces"),
     number(
         "coordination.lease_duration_seconds",

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use holdfast_acme::{Ca, CaConfig, Error, KeyType};
-use holdfast_store::{OrderLimits, SharedStore};
+use holdfast_store::{ChallengeKind, OrderLimits, SharedStore};
 
 use crate::{
-    config::{self, Acme},
+    config::{self, Acme, Edge, EdgeMode},
     failure::{Failure, chain},
 };
 
@@ -14,8 +14,8 @@ use crate::{
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// Makes the conversation; nothing is sent yet.
-pub(crate) fn open(acme: &Acme, store: SharedStore) -> Result<Ca, Failure> {
-    Ca::new(settings(acme)?, store).map_err(|error| refused(&error))
+pub(crate) fn open(acme: &Acme, edge: &Edge, store: SharedStore) -> Result<Ca, Failure> {
+    Ca::new(settings(acme, edge)?, store).map_err(|error| refused(&error))
 }
 
 fn refused(error: &Error) -> Failure {
@@ -27,7 +27,7 @@ pub(crate) const fn limits(acme: &Acme) -> OrderLimits {
     OrderLimits { per_3h: acme.max_new_orders_per_3h, in_flight: acme.max_orders_in_flight }
 }
 
-fn settings(acme: &Acme) -> Result<CaConfig, Failure> {
+fn settings(acme: &Acme, edge: &Edge) -> Result<CaConfig, Failure> {
     Ok(CaConfig {
         directory: acme.directory.to_string(),
         extra_roots_pem: roots(acme)?,
@@ -38,6 +38,11 @@ fn settings(acme: &Acme) -> Result<CaConfig, Failure> {
             config::KeyType::Rsa2048 => KeyType::Rsa2048,
         },
         profile: acme.profile.clone(),
+        // The built-in edge answers where it listens; behind anything else it is HTTP that is routed here.
+        challenge: match edge.mode == EdgeMode::Builtin && edge.http.is_none() {
+            true => ChallengeKind::TlsAlpn01,
+            false => ChallengeKind::Http01,
+        },
         eab: acme.binding().map_err(|error| refused(&error))?,
         time_limit: TIME_LIMIT,
         limits: limits(acme),

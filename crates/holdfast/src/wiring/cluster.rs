@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_cluster::{Backend, Cluster, Error, Options, Role, Settings};
+use holdfast_cluster::{Backend, Cluster, Error, Options, RedisAddress, Role, Settings};
 
 use super::replica::Plan;
 use crate::{
@@ -46,14 +46,23 @@ pub(crate) async fn bootstrap<T>(
 
 /// Where leases are kept.
 fn backend(config: &Config) -> Result<Backend, Failure> {
-    let coordination = &config.coordination;
-    let redis = match coordination.backend {
-        config::Backend::Database => None,
-        config::Backend::Redis => {
-            coordination.url.as_ref().map(|url| (url.expose(), coordination.weak_store))
-        }
-    };
-    Backend::new(&config.database.url.expose(), redis).map_err(failed)
+    Backend::new(&config.database.url.expose(), redis(&config.coordination)?).map_err(failed)
+}
+
+/// The Redis that keeps leases, where one does.
+pub(crate) fn redis(coordination: &Coordination) -> Result<Option<RedisAddress>, Failure> {
+    let Some(url) = coordination.url.as_ref() else { return Ok(None) };
+    let root_certificate = coordination.root_certificate.as_ref().map(|path| {
+        std::fs::read(path).map_err(|error| {
+            let path = path.display();
+            Failure::usage(format!("coordination.root_certificate: {path} cannot be read ({error}); put the root of Redis's certificate there, in PEM, or remove the key."))
+        })
+    });
+    Ok(Some(RedisAddress {
+        url: url.expose().to_owned(),
+        weak_store: coordination.weak_store,
+        root_certificate: root_certificate.transpose()?,
+    }))
 }
 
 fn options(coordination: &Coordination) -> Options {

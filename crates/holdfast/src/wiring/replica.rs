@@ -83,7 +83,7 @@ impl Plan {
         // Once it can be reached it makes itself known.
         let cluster = cluster::join(&self).await?;
         let mut tasks = JoinSet::new();
-        let ca = ca::open(&self.config.acme, self.store.clone())?;
+        let ca = ca::open(&self.config.acme, &self.config.edge, self.store.clone())?;
         let engine = match self.role {
             Role::Api => None,
             Role::All | Role::Worker => {

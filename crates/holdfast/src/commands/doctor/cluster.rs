@@ -12,6 +12,7 @@ use crate::{
     clock,
     config::{Backend, Config},
     failure::Failure,
+    wiring,
 };
 
 /// Work that has waited for longer than this is a backlog.
@@ -110,12 +111,14 @@ pub(super) async fn redis(config: &Config) -> Option<Finding> {
     if coordination.backend != Backend::Redis {
         return None;
     }
-    let url = coordination.url.as_ref()?.expose();
-    if url.contains("+sentinel://") {
-        let seen = "leases are behind Sentinels: a failover can lose one that was acknowledged";
-        return Some(Finding::good(WHAT, format!("{seen}; terms are registered in the database")));
-    }
-    Some(match redis_facts(url).await {
+    let address = match wiring::cluster::redis(coordination) {
+        Ok(address) => address?,
+        Err(failure) => {
+            let remedy = "Mend that key.";
+            return Some(Finding::wrong(WHAT, failure.to_string(), remedy));
+        }
+    };
+    Some(match redis_facts(&address).await {
         Err(why) => Finding::wrong(
             WHAT,
             format!("it does not answer: {why}"),
