@@ -2,6 +2,27 @@
 //!
 //! `Lease-Term: v1;{name};{term};{incarnation};{milliseconds};{mac}`. The receiver checks the MAC and the age, and holds the
 //! term against what it knows: the row of the lease, or a [`super::HighWater`].
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use holdfast_lease::fence::{HighWater, Token, header};
+//! use holdfast_lease::row::StoreTime;
+//! use holdfast_lease::{Incarnation, Name, Term};
+//!
+//! let key = b"known to every process of the cluster";
+//! let now = StoreTime::from_micros(1_700_000_000_000_000);
+//! let token = Token { name: Name::new("ledger")?, term: Term::new(7), incarnation: Incarnation::random() };
+//!
+//! // The holder sends it along…
+//! let value = header::sign(key, &token, now);
+//!
+//! // …and whoever receives it believes the key, not the sender.
+//! let mut fence = HighWater::default();
+//! fence.admit(&header::verify(key, &value, now, Duration::from_secs(30))?)?;
+//! assert!(header::verify(b"another key", &value, now, Duration::from_secs(30)).is_err());
+//! # Ok::<(), holdfast_lease::Error>(())
+//! ```
 
 use std::time::Duration;
 

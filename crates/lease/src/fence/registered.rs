@@ -21,6 +21,33 @@ const TRIES: u32 = 3;
 
 /// A store in which a lease is granted only when its term is registered in PostgreSQL: an old term that comes back, after a
 /// lost counter, is raised above what was registered.
+///
+/// ```no_run
+/// # async fn example(database: &str) -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// use holdfast_lease::fence::{Registered, postgres};
+/// use holdfast_lease::store::redis::{RedisAddress, RedisStore};
+/// use holdfast_lease::{Elector, Name, Options, Wish};
+/// use sqlx::{Connection as _, PgConnection};
+///
+/// let options = Options::default();
+/// let address = RedisAddress::new("redis://127.0.0.1:6379");
+/// let redis = RedisStore::new(address, &options.key_prefix, options.request_timeout)?;
+/// let store = Registered::new(redis, database, options.request_timeout)?;
+/// let elector = Elector::start(store, &options)?;
+/// let lease = elector.contend(&Name::new("ledger")?, Wish::default());
+/// lease.elected().await?;
+///
+/// // Redis may forget a term; the database does not, and refuses the write of one that is over.
+/// let Some(token) = lease.token() else { return Ok(()) };
+/// let mut connection = PgConnection::connect(database).await?;
+/// let write = postgres::guard_registered(&mut connection, &token, Duration::from_secs(10)).await?;
+/// // … write here, by this transaction …
+/// write.commit().await?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Registered<S> {
     store: S,
     options: PgConnectOptions,

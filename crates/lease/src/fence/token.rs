@@ -16,6 +16,23 @@ pub struct Token {
 }
 
 /// The highest token a resource has seen: the smallest fence there is, for a resource that keeps it with its data.
+///
+/// ```
+/// use holdfast_lease::fence::{HighWater, Token};
+/// use holdfast_lease::{Incarnation, Name, Term};
+///
+/// let token = |term| -> Result<Token, holdfast_lease::Error> {
+///     Ok(Token { name: Name::new("ledger")?, term: Term::new(term), incarnation: Incarnation::random() })
+/// };
+/// let (ours, next) = (token(3)?, token(4)?);
+///
+/// // Kept with the data, and written in the same step.
+/// let mut fence = HighWater::default();
+/// fence.admit(&ours)?;
+/// fence.admit(&next)?;
+/// assert!(fence.admit(&ours).is_err(), "a write that comes late is refused");
+/// # Ok::<(), holdfast_lease::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HighWater {
     seen: Option<(Term, Incarnation)>,
