@@ -30,7 +30,8 @@ pub struct Options {
     /// How often a follower looks when nothing can wake it: a listener is lost, or the store has none. A fifteenth
     /// of the lease.
     pub poll_interval: Duration,
-    /// How long a lease given up in favour of someone waits for that one alone. A sixth of the lease.
+    /// How long a lease given up in favour of someone waits for that one alone. Half of the lease: guarded writes that are still
+    /// open may hold up the successor for a third of it. Whoever let go contends again after a third of this.
     pub reservation: Duration,
     /// By how much a contender hesitates, per step its priority is below the last holder's: 50 ms.
     pub priority_step: Duration,
@@ -57,7 +58,7 @@ impl Options {
             margin: lease_duration / 15,
             drift: 0.01,
             poll_interval: lease_duration / 15,
-            reservation: lease_duration / 6,
+            reservation: lease_duration / 2,
             priority_step: Duration::from_millis(50).min(lease_duration / 60),
             beacon_interval: Duration::from_millis(50).min(lease_duration / 20),
         }
@@ -79,6 +80,7 @@ impl Options {
             retry: self.retry_interval,
             poll: self.poll_interval,
             reservation: self.reservation,
+            courtesy: self.reservation / 3,
             priority_step: self.priority_step,
             beacon: self.beacon_interval,
             drift_ppm: Self::ppm(self.drift),
@@ -162,6 +164,8 @@ pub struct Timing {
     pub(crate) retry: Duration,
     pub(crate) poll: Duration,
     pub(crate) reservation: Duration,
+    /// How long whoever let go by itself gives others the first go.
+    pub(crate) courtesy: Duration,
     pub(crate) priority_step: Duration,
     /// How often the holder's beacon is looked for.
     pub(crate) beacon: Duration,

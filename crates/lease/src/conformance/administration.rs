@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::ownership::pass_a_moment;
 use super::scene::{LONG, told, two};
 use super::{Harness, Verdict, demand};
 use crate::identity::Name;
@@ -37,7 +36,7 @@ pub(super) async fn history_is_kept(harness: &dyn Harness) -> Verdict {
     ann.renew(row.term).await?;
     ann.release(row.term).await?;
     bob.acquire(Duration::ZERO).await?;
-    pass_a_moment().await;
+    ann.pass_a_moment().await?;
     ann.acquire(LONG).await?;
     let history = ann.store.history(&bob.name, None, 10).await.map_err(told)?;
     let changes: Vec<Change> = history.iter().map(|entry| entry.change).collect();
@@ -60,7 +59,7 @@ pub(super) async fn history_is_pruned(harness: &dyn Harness) -> Verdict {
     ann.store.prune(LONG).await.map_err(told)?;
     let kept = ann.store.history(&ann.name, None, 10).await.map_err(told)?;
     demand!(kept.len() == 1, "young entries were pruned");
-    pass_a_moment().await;
+    ann.pass_a_moment().await?;
     // Other leases of the suite may have entries to prune: until none is left.
     while ann.store.prune(Duration::ZERO).await.map_err(told)? > 0 {}
     let kept = ann.store.history(&ann.name, None, 10).await.map_err(told)?;

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use super::scene::{Contender, LONG, told, two};
+use super::scene::{Contender, LONG, SOON, told, two};
 use super::{Harness, Verdict, demand};
 use crate::request::{Acquire, Acquired};
 use crate::row::Change;
-
-const SOON: Duration = Duration::from_secs(30);
 
 fn with_beacon(contender: &Contender) -> Acquire {
     Acquire { beacon: true, ..contender.acquire_request(LONG) }

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::ownership::pass_a_moment;
-use super::scene::{LONG, two};
+use super::scene::{LONG, SOON, two};
 use super::{Harness, Verdict, demand};
 use crate::request::{Acquired, Renewed};
 
@@ -13,7 +12,7 @@ pub(super) async fn renewal_passes_an_open_guard(harness: &dyn Harness) -> Verdi
     let Some(guard) = harness.guard(&ann.name, ann.incarnation, row.term).await else {
         return Ok(());
     };
-    let limit = Duration::from_secs(1);
+    let limit = SOON;
     let renewed = tokio::time::timeout(limit, ann.renew(row.term)).await;
     let renewed = renewed.map_err(|_| "the renewal waited for the guard")??;
     demand!(matches!(renewed, Renewed::Kept { .. }), "{renewed:?}");
@@ -33,14 +32,14 @@ pub(super) async fn takeover_waits_for_an_open_guard(harness: &dyn Harness) -> V
     let Some(guard) = harness.guard(&ann.name, ann.incarnation, row.term).await else {
         return Ok(());
     };
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    pass_a_moment().await;
+    ann.wait_past(row.expires_at).await?;
     let request = bob.acquire_request(LONG);
     let mut taking = Box::pin(bob.try_acquire(&request));
+    // Long enough for one who does not wait; one who does cannot be seen to otherwise.
     let early = tokio::time::timeout(Duration::from_millis(100), &mut taking).await;
     demand!(early.is_err(), "taken over a guard that was open: {early:?}");
     guard.commit().await;
-    let taken = tokio::time::timeout(Duration::from_secs(10), taking).await;
+    let taken = tokio::time::timeout(SOON, taking).await;
     let taken = taken.map_err(|_| "not taken after the guard was gone")??;
     demand!(matches!(taken, Acquired::Granted(_)), "{taken:?}");
     demand!(

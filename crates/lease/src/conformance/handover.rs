@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::ownership::pass_a_moment;
-use super::scene::{Contender, LONG, NEVER, told, two};
+use super::scene::{Contender, LONG, NEVER, SOON, told, two};
 use super::{Harness, Verdict, demand};
 use crate::identity::{Holder, Priority};
 use crate::request::{Acquire, Acquired, Ask, Release, Renewed};
@@ -44,7 +43,7 @@ pub(super) async fn a_successor_goes_first(harness: &dyn Harness) -> Verdict {
     demand!(row.successor.is_none(), "the reservation outlived its purpose: {row:?}");
     bob.release(row.term).await?;
     step_down(&mut ann, &bob.holder, Duration::ZERO).await?;
-    pass_a_moment().await;
+    ann.pass_a_moment().await?;
     eve.acquire(LONG).await?;
     Ok(())
 }
@@ -105,7 +104,7 @@ pub(super) async fn waiters_are_woken(harness: &dyn Harness) -> Verdict {
             while listener.next().await.map_err(told)? != ann.name {}
             Ok::<(), String>(())
         };
-        let woken = tokio::time::timeout(Duration::from_secs(10), own).await;
+        let woken = tokio::time::timeout(SOON, own).await;
         woken.map_err(|_| format!("nobody was woken by the {what}"))??;
     }
     Ok(())

@@ -82,6 +82,7 @@ checks! {
     ownership::first_acquire_wins: "the first to acquire gets term 1",
     ownership::second_is_refused: "the second is refused, and told who holds it, since when and until when",
     ownership::renewal_keeps_the_term: "a renewal keeps the term and moves the expiry",
+    ownership::beats_are_the_owners_time: "a renewal notes its sender's time, and never one that was shown before",
     ownership::strangers_cannot_renew: "another incarnation, or another term, renews nothing",
     ownership::strangers_cannot_release: "another incarnation, or another term, releases nothing",
     ownership::terms_survive_release: "a release keeps the row, and the next term is higher",

@@ -12,11 +12,6 @@ use crate::row::StoreTime;
 
 const NO_TIME: Duration = Duration::ZERO;
 
-/// Waits until what was granted for no time has expired by any clock's resolution.
-pub(super) async fn pass_a_moment() {
-    tokio::time::sleep(Duration::from_millis(3)).await;
-}
-
 pub(super) async fn first_acquire_wins(harness: &dyn Harness) -> Verdict {
     let (mut ann, _) = two(harness, "first").await?;
     let row = ann.acquire(LONG).await?;
@@ -47,6 +42,22 @@ pub(super) async fn renewal_keeps_the_term(harness: &dyn Harness) -> Verdict {
     demand!(after.term == before.term && after.since == before.since, "{after:?}");
     demand!(after.expires_at > before.expires_at && after.ttl == LONG, "{after:?}");
     demand!(after.beat == before.beat + 1, "the beat did not count: {after:?}");
+    Ok(())
+}
+
+pub(super) async fn beats_are_the_owners_time(harness: &dyn Harness) -> Verdict {
+    let (mut ann, _) = two(harness, "beats").await?;
+    let row = ann.acquire(LONG).await?;
+    // A belated request, or one served twice, counts on: the row must never look as it did before.
+    for (beat, expected) in [(5_000_000_000_000, 0), (7, 1), (7, 2), (6_000_000_000_000, 0)] {
+        let highest = if expected == 0 { beat } else { 5_000_000_000_000 };
+        let lease = Renewal { name: ann.name.clone(), term: row.term, ttl: LONG };
+        let (incarnation, leases) = (ann.incarnation, vec![lease]);
+        let request = Renew { incarnation, leases, beat, not_after: NEVER };
+        ann.store.renew(&request).await.map_err(told)?;
+        let shown = ann.row().await?.beat;
+        demand!(shown == highest + expected, "renewed at {beat}, the row shows {shown}");
+    }
     Ok(())
 }
 
@@ -85,7 +96,7 @@ pub(super) async fn terms_survive_release(harness: &dyn Harness) -> Verdict {
 pub(super) async fn expired_can_be_taken(harness: &dyn Harness) -> Verdict {
     let (mut ann, mut bob) = two(harness, "expired").await?;
     let first = ann.acquire(NO_TIME).await?;
-    pass_a_moment().await;
+    ann.pass_a_moment().await?;
     let second = bob.acquire(LONG).await?;
     demand!(second.term == first.term.next(), "{second:?}");
     let answer = ann.renew(first.term).await?;
@@ -119,7 +130,7 @@ pub(super) async fn terms_rise_above_what_is_known(harness: &dyn Harness) -> Ver
     let request = Acquire { above: Term::new(41), ..ann.acquire_request(NO_TIME) };
     let answer = ann.try_acquire(&request).await?;
     demand!(matches!(&answer, Acquired::Granted(row) if row.term == Term::new(42)), "{answer:?}");
-    pass_a_moment().await;
+    ann.pass_a_moment().await?;
     let request = Acquire { above: Term::new(7), ..bob.acquire_request(LONG) };
     let answer = bob.try_acquire(&request).await?;
     demand!(matches!(&answer, Acquired::Granted(row) if row.term == Term::new(43)), "{answer:?}");
@@ -132,7 +143,7 @@ pub(super) async fn late_requests_do_nothing(harness: &dyn Harness) -> Verdict {
     let late = Acquire { not_after: past, ..ann.acquire_request(LONG) };
     demand!(ann.try_acquire(&late).await? == Acquired::TooLate, "a late acquire was not refused");
     let row = ann.acquire(NO_TIME).await?;
-    pass_a_moment().await;
+    ann.pass_a_moment().await?;
     let late = Acquire { not_after: past, ..bob.acquire_request(LONG) };
     demand!(bob.try_acquire(&late).await? == Acquired::TooLate, "a late takeover was not refused");
     let answer = ann.renew_by(row.term, past).await?;

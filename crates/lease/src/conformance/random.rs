@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::ownership::pass_a_moment;
 use super::scene::{Contender, LONG, NEVER, fresh, told};
 use super::{Harness, Verdict, demand};
 use crate::identity::{Name, Priority, Term};
@@ -92,7 +91,7 @@ impl History {
         };
         demand!(plain(&done.answer) == plain(&expected), "{request:?}: {done:?}, not {expected:?}");
         if ttl.is_zero() {
-            pass_a_moment().await;
+            contender.pass_a_moment().await?;
         }
         Ok(())
     }
@@ -113,7 +112,7 @@ impl History {
         let answer = done.answer.first().ok_or("no answer")?;
         demand!(plain(answer) == plain(&expected), "{request:?}: {answer:?}, not {expected:?}");
         if ttl.is_zero() {
-            pass_a_moment().await;
+            contender.pass_a_moment().await?;
         }
         Ok(())
     }
@@ -128,7 +127,7 @@ impl History {
         let done = contender.store.release(&request).await.map_err(told)?;
         let (expected, _) = self.slot.release(&request, done.at);
         demand!(done.answer == expected, "{request:?}: {done:?}, not {expected}");
-        pass_a_moment().await;
+        contender.pass_a_moment().await?;
         Ok(())
     }
 
@@ -153,7 +152,7 @@ impl History {
         let done = contender.store.force(&request).await.map_err(told)?;
         let expected = self.slot.force(done.at).map(|changed| changed.term);
         demand!(done.answer == expected, "{done:?}, not {expected:?}");
-        pass_a_moment().await;
+        contender.pass_a_moment().await?;
         Ok(())
     }
 

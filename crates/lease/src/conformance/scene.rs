@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::Harness;
+use super::{Harness, Verdict};
 use crate::identity::{Holder, Incarnation, Name, Priority, Term};
 use crate::request::{Acquire, Acquired, Release, Renew, Renewal, Renewed};
 use crate::row::{Row, StoreTime};
@@ -12,6 +12,9 @@ use crate::store::Store;
 
 /// Long enough never to end during a check.
 pub(super) const LONG: Duration = Duration::from_secs(3600);
+
+/// How long to wait for what must come.
+pub(super) const SOON: Duration = Duration::from_secs(30);
 
 /// Far in the future: the request is not late.
 pub(super) const NEVER: StoreTime = StoreTime::from_micros(4_000_000_000_000_000);
@@ -105,6 +108,28 @@ impl Contender {
     pub(super) async fn release(&mut self, term: Term) -> Result<bool, String> {
         let request = self.release_request(term);
         Ok(self.store.release(&request).await.map_err(told)?.answer)
+    }
+
+    async fn now(&mut self) -> Result<StoreTime, String> {
+        Ok(self.store.look(std::slice::from_ref(&self.name)).await.map_err(told)?.at)
+    }
+
+    /// Waits until the store's clock shows more than it does now: what was granted for no time has then expired.
+    pub(super) async fn pass_a_moment(&mut self) -> Verdict {
+        let now = self.now().await?;
+        self.wait_past(now).await
+    }
+
+    /// Waits until the store's clock shows more than this.
+    pub(super) async fn wait_past(&mut self, time: StoreTime) -> Verdict {
+        let past = async {
+            while self.now().await? <= time {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            Ok(())
+        };
+        let standing = || format!("the store's clock does not pass {time}");
+        tokio::time::timeout(SOON, past).await.map_err(|_| standing())?
     }
 
     pub(super) async fn row(&mut self) -> Result<Row, String> {

@@ -6,9 +6,13 @@
 mod beacon;
 mod belief;
 mod driver;
+#[cfg(test)]
+mod faults;
 mod health;
 mod hearing;
 mod leadership;
+#[cfg(test)]
+mod stage;
 mod supervision;
 #[cfg(test)]
 mod tests;

@@ -58,6 +58,7 @@ fn timing(lags: u8) -> Timing {
         retry: TICK,
         poll: TICK,
         reservation: TICK,
+        courtesy: TICK,
         priority_step: TICK,
         beacon: TICK,
         drift_ppm: 0,

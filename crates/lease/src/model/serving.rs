@@ -30,8 +30,12 @@ impl LeaseModel {
                 let answer =
                     renew.leases.iter().map(|lease| slot.renew(renew, lease, at)).collect();
                 let own = |row: &Row| row.is_of(renew.incarnation);
-                if world.slot.row != before {
-                    world.lived = world.lived.max(sent(renew, &world.processes[index]));
+                if let Some(row) =
+                    world.slot.row.as_ref().filter(|row| before.as_ref() != Some(row))
+                {
+                    let said = row.beat == renew.beat;
+                    let lived = if said { sent(renew, &world.processes[index]) } else { world.now };
+                    world.lived = world.lived.max(lived);
                 }
                 if world.slot.row != before && !before.as_ref().is_some_and(own) {
                     world.broken = Some("I5");

@@ -42,10 +42,10 @@ impl State {
 
     /// Ends the ending: follow if wanted, rest if not.
     pub(crate) fn settle(&mut self, name: &Name, now: Moment) {
-        let reservation = self.timing.reservation;
+        let courtesy = self.timing.courtesy;
         let Some(lease) = self.leases.get_mut(name) else { return };
         let Phase::Ending(ending) = &lease.phase else { return };
-        let pause = if ending.by_choice { reservation } else { Duration::ZERO };
+        let pause = if ending.by_choice { courtesy } else { Duration::ZERO };
         if lease.wanted {
             lease.phase = follow(now, now + pause);
         } else {

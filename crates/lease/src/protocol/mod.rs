@@ -40,7 +40,8 @@
 //!    free. It looks again at the expiry it saw, or when woken; so an idle follower costs two or three reads per lease.
 //! 8. **Life is seen, not only dated.** The store's clock may be set back. A row whose `(incarnation, term, beat)` this process
 //!    has itself seen unchanged for `ttl × (1 + drift) + margin` may be taken in exactly that state: its owner's belief
-//!    ended before.
+//!    ended before. A renewal carries its owner's own time as its beat. Once the store's clock is known to have been set back, that
+//!    tells when the last sign of life was sent, however long ago somebody looked, and the span counts from there.
 //! 9. **One request at a time.** All leases share one connection; renewals go first and travel in one batch. A request is given
 //!    up after `request_timeout` and carries a `not_after` by the store's clock, so that it cannot act later.
 //! 10. **Priorities only rank.** A contender below the last holder's priority hesitates. One above the holder's may *ask* it to
@@ -48,7 +49,8 @@
 //!     usual way, in its favour.
 //! 11. **A beacon is a hint of death, not a lock.** Where both keep one, a follower may take a row as soon as the session of its owner's
 //!     beacon is gone. An owner that loses its session is lost at once, also in a term that is only being granted. A session can
-//!     end while its process lives, so at most one process *believes* no longer holds; fences must do the rest.
+//!     end while its process lives, so at most one process *believes* no longer holds; fences must do the rest. A term won before
+//!     the beacon was lit has it noted as soon as it is: its owner acquires again, and is granted the same term.
 
 pub(crate) mod bug;
 mod ending;

@@ -4,6 +4,7 @@ use crate::clock::Moment;
 use crate::identity::Name;
 use crate::protocol::input::{Action, Request};
 use crate::protocol::lease::{Ending, Lease, Next, Phase, Releasing};
+use crate::protocol::sight;
 use crate::protocol::state::{InFlight, State};
 use crate::request::{Ask, Release, Renew, Renewal};
 
@@ -51,7 +52,7 @@ impl State {
         Some(Request::Renew(Renew {
             incarnation: self.incarnation,
             leases: leases.collect(),
-            beat: i64::try_from(now.as_nanos() / 1_000).unwrap_or(i64::MAX),
+            beat: sight::beat(now),
             not_after: self.not_after(now),
         }))
     }

@@ -10,9 +10,15 @@ use crate::options::Timing;
 use crate::protocol::bug::{Bug, Bugs};
 use crate::row::{Row, StoreTime, Version};
 
-/// Beats closer than this, in microseconds, do not tell the owner's time: a row that is granted again, or renewed by a request
-/// served twice, only counts on.
-const TOLD_APART: u64 = 1_000;
+/// What the owner's time is told in, in microseconds: a beat between two of these tells no time. A row that is granted again, or
+/// renewed by a request that comes late or is served twice, only counts on.
+const GRAIN: i64 = 1_000;
+
+/// The beat of a renewal sent now.
+pub(crate) fn beat(now: Moment) -> i64 {
+    let micros = i64::try_from(now.as_nanos() / 1_000).unwrap_or(i64::MAX);
+    micros - micros % GRAIN
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Sight {
@@ -51,11 +57,11 @@ impl Sight {
     /// When a later version of the same owner was sent at the latest, by the owner's own clock.
     fn dated(&self, later: Version, timing: &Timing, bugs: Bugs) -> Option<Moment> {
         let same = later.incarnation.is_some() && later.incarnation == self.version.incarnation;
-        let apart = u64::try_from(later.beat.saturating_sub(self.version.beat)).ok()?;
-        let least = if bugs.has(Bug::ServedAgainDated) { 1 } else { TOLD_APART };
-        let told = same && self.version.beat > 0 && apart >= least;
+        // The earlier one may have been made later than its beat says, never sooner.
+        let told = later.beat % GRAIN == 0 || bugs.has(Bug::ServedAgainDated);
+        let apart = u64::try_from((later.beat + GRAIN).saturating_sub(self.version.beat)).ok()?;
         let apart = Duration::from_micros(apart);
-        told.then(|| self.sent_by + apart + timing.drift_of(apart))
+        (same && told).then(|| self.sent_by + apart + timing.drift_of(apart))
     }
 
     /// Since when the row has shown no life: as long as it was seen to; or, where the store's clock is known to have been set
@@ -113,14 +119,17 @@ mod tests {
         let second = 1_000_000;
         // Seen at once at 100 by this clock, 5 by its owner's; then not before 130, though it came ten seconds later.
         let dated = still_since(&[(100, 5 * second), (130, 15 * second)]);
-        assert_eq!(dated, at(110) + Duration::from_millis(100));
+        let give_or_take = Duration::from_micros(1_000 + 100_010);
+        assert_eq!(dated, at(110) + give_or_take);
     }
 
     #[test]
     fn what_cannot_be_dated_is_as_old_as_it_was_seen() {
         let second = 1_000_000;
-        assert_eq!(still_since(&[(100, 0), (130, 15 * second)]), at(130), "the first act");
+        assert_eq!(still_since(&[(100, 0), (130, 90 * second)]), at(130), "the first act");
         assert_eq!(still_since(&[(100, second), (130, second + 1)]), at(130), "served again");
+        let unseen = still_since(&[(100, second), (130, 15 * second + 1)]);
+        assert_eq!(unseen, at(130), "served again after a renewal that was not seen");
         assert_eq!(still_since(&[(100, second), (130, 90 * second)]), at(130), "a clock that ran");
     }
 }

@@ -88,15 +88,15 @@ impl Plan {
         let timing = &self.timing;
         let lease = timing.still(timing.ttl);
         let look = timing.poll * 2 + timing.retry * 4 + timing.request_timeout * 4;
-        let others = timing.reservation * 2 + timing.priority_step * 10;
+        let others = timing.reservation + timing.priority_step * 10;
         micros(lease + look + others) + self.guard_limit()
     }
 }
 
 impl Plan {
-    /// From the last sign of life of an owner that died while nothing else goes wrong, though the store's clock is set back: a lease,
-    /// what drift and steps of the clock may take; by as much as its age may be misjudged, a poll and the drift since it was
-    /// seen to act; and a few messages.
+    /// From the death of an owner while nothing else goes wrong, though the store's clock is set back: a lease, and what drift and
+    /// steps of the clock may take; by as much as the age of its last sign of life may be misjudged, a poll and the drift of a whole
+    /// life; and a few messages.
     pub(crate) fn followed_within(&self, lived: Micros) -> Micros {
         let timing = &self.timing;
         let misjudged = timing.poll * 5 / 4 + timing.drift_of(Duration::from_micros(lived));

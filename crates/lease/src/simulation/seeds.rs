@@ -36,8 +36,8 @@ fn show(seed: u64, bug: Option<Bug>) -> String {
     )..]
         .join("\n");
     format!(
-        "{tail}\n{why}\nreplay: HOLDFAST_LEASE_SEED={seed} cargo nextest run -p holdfast-lease --no-capture \
-         simulation::seeds::every_seed_keeps_the_invariants"
+        "{tail}\n{why}\nreplay: HOLDFAST_LEASE_SEED={seed} cargo test -p holdfast-lease --lib \
+         every_seed_keeps_the_invariants -- --nocapture"
     )
 }
 

@@ -10,7 +10,7 @@ use crate::protocol::bug::Bug;
 const STORIES: u64 = 3_000;
 
 impl World {
-    /// How long after its last sign of life was sent the dead owner was followed.
+    /// How long after its death the owner was followed.
     fn followed_after_a_step_back(&mut self) -> Result<Micros, String> {
         self.calm = true;
         for index in 0..self.processes.len() {
@@ -24,19 +24,19 @@ impl World {
         };
         let owner = leads(self).ok_or("I9: nobody leads at first")?;
         self.processes[owner].alive = false;
-        let lived = self.store.table(&name).touched;
-        let ends = lived + micros(self.plan.timing.ttl);
-        self.run_until(self.dice.clone().between(dies, ends - SECOND / 10))?;
+        // Long after its row has expired there would be nothing to tell.
+        let steps = dies + self.dice.roll(micros(self.plan.timing.ttl));
+        self.run_until(steps)?;
         let far = self.dice.between(10 * SECOND, 3_600 * SECOND);
         self.store.clock.step -= i64::try_from(far).unwrap_or_default();
-        let bound = self.plan.followed_within(lived);
+        let bound = self.plan.followed_within(dies);
         while leads(self).is_none() {
-            if self.now - lived > bound {
+            if self.now - dies > bound {
                 return Err(format!("I9: a clock set back: not followed within {bound} µs"));
             }
             self.run_until(self.now + 1_000)?;
         }
-        Ok(self.now - lived)
+        Ok(self.now - dies)
     }
 }
 
@@ -44,8 +44,12 @@ fn story(seed: u64, bug: Option<Bug>) -> Result<Micros, String> {
     let drawn = Plan::draw(seed, bug);
     let (weak, wild, beacon, ranked, twins) = (false, true, false, false, false);
     let plan = Plan { names: 1, weak, wild, beacon, ranked, twins, ..drawn };
-    let told = World::new(plan, false).followed_after_a_step_back();
-    told.map_err(|why| format!("story {seed}: {why}"))
+    let told = World::new(plan.clone(), false).followed_after_a_step_back();
+    told.map_err(|why| {
+        let mut world = World::new(plan, bug.is_none());
+        world.followed_after_a_step_back().err();
+        format!("{}\nstory {seed}: {why}", world.trace().join("\n"))
+    })
 }
 
 #[test]

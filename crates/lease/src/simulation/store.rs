@@ -146,8 +146,12 @@ impl SimStore {
         commit: Micros,
     ) -> (Done, Vec<Act>) {
         self.settle(now);
+        // The most frequent by far, and it changes nothing.
+        if let Request::Look(names) = request {
+            return (Done::Reply(self.look(names, now)), Vec::new());
+        }
         let names = names(request);
-        if !matches!(request, Request::Look(_)) && names.iter().any(|name| self.locked(name, now)) {
+        if names.iter().any(|name| self.locked(name, now)) {
             return (Done::Blocked, Vec::new());
         }
         let before: Vec<Table> = names.iter().map(|name| self.table(name).clone()).collect();
@@ -169,9 +173,10 @@ impl SimStore {
             table.visible.clone_from(&before.visible);
             let version = |table: &Table| table.slot.row.as_ref().map(Row::version);
             if version(table) != version(&before) {
-                // A renewal is a sign of life from when it was sent; how late it acts says nothing of its owner.
-                let lived = if matches!(request, Request::Renew(_)) { sent } else { now };
-                table.touched = table.touched.max(lived);
+                // A renewal is a sign of life from when it was sent, and says so; how late it acts says nothing of its owner.
+                let said = matches!(request, Request::Renew(renew)
+                    if table.slot.row.as_ref().is_some_and(|row| row.beat == renew.beat));
+                table.touched = table.touched.max(if said { sent } else { now });
             }
             let term = |table: &Table| table.slot.row.as_ref().map(|row| row.term);
             // A row that was lost, and regained by its owner in the term that is registered as its own, goes on.
@@ -201,18 +206,21 @@ impl SimStore {
         self.table(name).locked_until > now
     }
 
+    fn look(&self, names: &[Name], now: Micros) -> Reply {
+        let row = |name: &Name| {
+            let Some(table) = self.tables.get(name) else { return (None, false) };
+            let gone = table.visible == table.slot.row && self.beacon_gone(table);
+            (table.visible.clone(), gone)
+        };
+        let answer = names.iter().map(row).collect();
+        Reply::Looked(At { at: self.clock.now(now), answer })
+    }
+
     /// The answer; none if it has to wait for an open guard.
     fn reply(&mut self, request: &Request, session: u64, now: Micros) -> Option<Reply> {
         let at = self.clock.now(now);
         Some(match request {
-            Request::Look(names) => {
-                let rows = names.iter().map(|name| {
-                    let table = self.table(name).clone();
-                    let gone = table.visible == table.slot.row && self.beacon_gone(&table);
-                    (table.visible, gone)
-                });
-                Reply::Looked(At { at, answer: rows.collect() })
-            }
+            Request::Look(names) => self.look(names, now),
             Request::Acquire(acquire) => {
                 Reply::Acquired(At { at, answer: self.acquire(acquire, session, now)? })
             }

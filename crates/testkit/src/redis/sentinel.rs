@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 
 use super::Redis;
+use super::tls::Identity;
 use crate::port::free_port;
 use crate::process::Process;
 use crate::scratch::Scratch;
@@ -19,6 +20,8 @@ const SERVICE: &str = "mymaster";
 pub struct RedisSentinels {
     servers: [Redis; 2],
     sentinels: Vec<Sentinel>,
+    /// With it they speak TLS alone, also among themselves.
+    identity: Option<Identity>,
 }
 
 struct Sentinel {
@@ -30,16 +33,30 @@ struct Sentinel {
 impl RedisSentinels {
     /// Starts them, and waits until the Sentinels know the servers and each other.
     pub async fn start() -> Result<Self> {
-        let primary = Redis::start().await?;
+        Self::start_as(None).await
+    }
+
+    /// The same, speaking TLS alone, with a certificate of their own.
+    pub async fn start_with_tls() -> Result<Self> {
+        Self::start_as(Some(Identity::new()?)).await
+    }
+
+    async fn start_as(identity: Option<Identity>) -> Result<Self> {
+        let identity_of = identity.as_ref();
+        let server = async |arguments: &[&str]| match identity_of {
+            Some(identity) => identity.server(arguments).await,
+            None => Redis::start_with(arguments).await,
+        };
+        let primary = server(&[]).await?;
         let of = format!("127.0.0.1 {}", primary.port());
-        let replica = Redis::start_with(&["--replicaof", &of]).await?;
+        let replica = server(&["--replicaof", &of]).await?;
         let synced = |line: &str| line.contains("sync: Finished with success");
         replica.process().wait_for_line(PATIENCE, synced).await.context("replicating")?;
         let mut sentinels = Vec::new();
         for _ in 0..3 {
-            sentinels.push(Sentinel::start(primary.port()).await?);
+            sentinels.push(Sentinel::start(primary.port(), identity.as_ref()).await?);
         }
-        let all = Self { servers: [primary, replica], sentinels };
+        let all = Self { servers: [primary, replica], sentinels, identity };
         for sentinel in &all.sentinels {
             sentinel.wait_until_it_knows_everyone().await?;
         }
@@ -49,7 +66,13 @@ impl RedisSentinels {
     /// Their URL, as leases want it.
     pub fn url(&self) -> String {
         let hosts = self.sentinels.iter().map(|sentinel| format!("127.0.0.1:{}", sentinel.port));
-        format!("redis+sentinel://{}/{SERVICE}", hosts.collect::<Vec<_>>().join(","))
+        let scheme = if self.identity.is_some() { "rediss" } else { "redis" };
+        format!("{scheme}+sentinel://{}/{SERVICE}", hosts.collect::<Vec<_>>().join(","))
+    }
+
+    /// PEM of the root of their certificate, if they have one.
+    pub fn root_pem(&self) -> Option<&str> {
+        self.identity.as_ref().map(|identity| identity.pki.root_pem.as_str())
     }
 
     /// The server that was the primary at first.
@@ -75,14 +98,15 @@ impl RedisSentinels {
 }
 
 impl Sentinel {
-    async fn start(primary: u16) -> Result<Self> {
+    async fn start(primary: u16, identity: Option<&Identity>) -> Result<Self> {
         let (directory, port) = (Scratch::new()?, free_port()?);
         // Sentinels rewrite their own file.
         let settings = format!(
-            "port {port}\nbind 127.0.0.1\ndir {}\n\
+            "{}bind 127.0.0.1\ndir {}\n\
              sentinel monitor {SERVICE} 127.0.0.1 {primary} 2\n\
              sentinel down-after-milliseconds {SERVICE} 1000\n\
              sentinel failover-timeout {SERVICE} 5000\n",
+            doors(port, identity),
             directory.path().display()
         );
         let file = directory.write("sentinel.conf", settings)?;
@@ -106,4 +130,11 @@ impl Sentinel {
         .await;
         Ok(())
     }
+}
+
+/// The lines of a Sentinel's settings that say what it speaks, and where.
+fn doors(port: u16, identity: Option<&Identity>) -> String {
+    let Some(identity) = identity else { return format!("port {port}\n") };
+    let own = identity.settings.iter().map(|[name, value]| format!("{name} {value}\n"));
+    format!("port 0\ntls-port {port}\n{}", own.collect::<String>())
 }

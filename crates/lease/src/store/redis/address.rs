@@ -5,13 +5,13 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
-use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
+use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
 use redis::{
     AsyncConnectionConfig, Client, IntoConnectionInfo as _, RedisError, RedisResult,
     TlsCertificates, TlsMode,
 };
 
-use crate::error::Error;
+use crate::error::{Error, StoreError};
 
 /// Where leases are kept in Redis.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub struct RedisAddress {
     /// Accept a store whose acknowledged writes can be lost: what stands behind Sentinels or in a Cluster fails over
     /// asynchronously. Every effect must then be fenced elsewhere.
     pub weak_store: bool,
-    /// A root certificate in PEM, instead of the system's, for one server or a Cluster.
+    /// A root certificate in PEM, instead of the system's, for all servers and Sentinels.
     pub root_certificate: Option<Vec<u8>>,
 }
 
@@ -31,6 +31,15 @@ impl RedisAddress {
     /// One server at this URL, or whatever else the URL says, without accepting a weak store.
     pub fn new(url: impl Into<String>) -> Self {
         Self { url: url.into(), weak_store: false, root_certificate: None }
+    }
+
+    /// A client of the server that takes writes, for questions that are not about leases. Sentinels are asked who that is.
+    pub async fn primary(&self, limit: Duration) -> Result<Client, Error> {
+        let mut route = Route::parse(self, limit)?;
+        let found = tokio::time::timeout(limit, route.client()).await;
+        let late = |_| StoreError::new("find the primary", "it took too long");
+        let found = found.map_err(late)?;
+        Ok(found.map_err(|error| StoreError::new("find the primary", error))?)
     }
 }
 
@@ -62,7 +71,7 @@ impl Route {
             Some(_) if !address.weak_store => {
                 return Err(Error::WeakStore("Redis behind asynchronous failover"));
             }
-            Some(parts) if parts.kind == "sentinel" => parts.sentinel(),
+            Some(parts) if parts.kind == "sentinel" => parts.sentinel(&tls()),
             Some(parts) => parts.cluster(tls(), limit),
         }
         .map_err(|error| refused(&error))
@@ -124,27 +133,44 @@ impl<'a> Parts<'a> {
         })
     }
 
-    fn sentinel(&self) -> RedisResult<Route> {
+    fn sentinel(&self, tls: &TlsCertificates) -> RedisResult<Route> {
         let (scheme, credentials) = (self.scheme, self.credentials);
         let service = self.path.first().copied().unwrap_or("mymaster");
         let database = self.path.get(1).copied().unwrap_or("0");
         let host = self.hosts.first().copied().unwrap_or_default();
         let node = format!("{scheme}://{credentials}{host}/{database}").into_connection_info()?;
-        let mut info = SentinelNodeConnectionInfo::default()
-            .set_redis_connection_info(node.redis_settings().clone());
-        if scheme == "rediss" {
-            info = info.set_tls_mode(TlsMode::Secure);
+        let sentinel =
+            |host: &&str| Ok(format!("{scheme}://{host}").into_connection_info()?.addr().clone());
+        let sentinels: RedisResult<Vec<_>> = self.hosts.iter().map(sentinel).collect();
+        let master = SentinelServerType::Master;
+        let mut builder = SentinelClientBuilder::new(sentinels?, service, master)?;
+        let settings = node.redis_settings();
+        builder = builder.set_client_to_redis_db(settings.db());
+        if let Some(user) = settings.username() {
+            builder = builder.set_client_to_redis_username(user);
         }
-        let sentinels = self.hosts.iter().map(|host| format!("{scheme}://{host}")).collect();
-        SentinelClient::build(sentinels, service, Some(info), SentinelServerType::Master)
-            .map(|client| Route::Sentinel(Box::new(client)))
+        if let Some(password) = settings.password() {
+            builder = builder.set_client_to_redis_password(password);
+        }
+        if scheme == "rediss" {
+            builder = builder.set_client_to_redis_tls_mode(TlsMode::Secure);
+            if tls.root_cert.is_some() {
+                builder = builder.set_client_to_sentinel_certificates(tls.clone());
+                builder = builder.set_client_to_redis_certificates(tls.clone());
+            }
+        }
+        Ok(Route::Sentinel(Box::new(builder.build()?)))
     }
 
     fn cluster(&self, tls: TlsCertificates, limit: Duration) -> RedisResult<Route> {
         let (scheme, credentials) = (self.scheme, self.credentials);
         let nodes: Vec<_> =
             self.hosts.iter().map(|host| format!("{scheme}://{credentials}{host}")).collect();
-        let any = Client::open(nodes.first().map_or("", String::as_str))?;
+        let first = nodes.first().map_or("", String::as_str);
+        let any = match &tls.root_cert {
+            Some(_) => Client::build_with_tls(first, tls.clone())?,
+            None => Client::open(first)?,
+        };
         let mut builder = ClusterClient::builder(nodes).connection_timeout(limit).retries(1);
         if tls.root_cert.is_some() {
             builder = builder.certs(tls);
