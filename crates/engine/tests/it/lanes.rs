@@ -1,0 +1,121 @@
+//! A flood keeps nobody waiting: neither names without an answer a renewal, nor renewals a new name, nor one replica the others.
+
+use std::{collections::HashMap, time::Duration};
+
+use holdfast_model::{Domain, DomainId, State, Wanted};
+use holdfast_store::OrderLimits;
+use holdfast_testkit::eventually;
+use tokio::net::UdpSocket;
+
+use crate::kit::{Backend, Setup, World, actor, new, patient};
+
+async fn add_many(world: &World, prefix: &str, count: usize) {
+    let all: Vec<_> = (0..count).map(|n| new(&format!("{prefix}-{n}.test"), None)).collect();
+    for added in world.store.add_many(&all).await.unwrap() {
+        added.unwrap();
+    }
+}
+
+async fn count(world: &World, state: State) -> u64 {
+    let counts: HashMap<_, _> = world.store.counts().await.unwrap().into_iter().collect();
+    counts.get(&state).copied().unwrap_or_default()
+}
+
+async fn renewed(world: &World, before: &Domain) -> Domain {
+    let first = before.certificate.clone().unwrap();
+    world
+        .reaches_when(before.id, "another certificate", |domain| {
+            let other = |one: &holdfast_model::CertificateSummary| one.sha256 != first.sha256;
+            domain.state == State::Active && domain.certificate.as_ref().is_some_and(other)
+        })
+        .await
+}
+
+/// More names than there is room for, whose resolver keeps silent: a look at each takes seconds. In the order in which they became due,
+/// everybody else would wait until all of them were begun.
+async fn names_without_an_answer_keep_nobody_waiting(backend: Backend) {
+    let setup = Setup { backend, concurrency: 16, policy: patient(), ..Setup::default() };
+    let world = World::start(setup).await;
+    let id = world.add("shop.test").await;
+    let active = world.reaches(id, State::Active).await;
+    let silent: Vec<_> = (0..400).map(|n| format!("silent-{n}.test")).collect();
+    world.devnet.faults().set("dns-timeout", &silent.join(","), None).unwrap();
+    add_many(&world, "silent", 400).await;
+    eventually(Duration::from_secs(30), "the flood to be begun", async || {
+        match count(&world, State::DnsVerifying).await {
+            0 => Err("none is"),
+            _ => Ok(()),
+        }
+    })
+    .await;
+    world.store.want(id, Wanted::Renew, &actor()).await.unwrap();
+    renewed(&world, &active).await;
+    assert!(count(&world, State::Initial).await > 0, "the renewal waited until all were begun");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_without_an_answer_keep_nobody_waiting_on_sqlite() {
+    names_without_an_answer_keep_nobody_waiting(Backend::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_without_an_answer_keep_nobody_waiting_on_postgres() {
+    names_without_an_answer_keep_nobody_waiting(Backend::Postgres).await;
+}
+
+/// Renewals that wait for their orders, one of which is in flight at a time: a new name has its turn among them, not after them.
+async fn renewals_keep_no_new_name_waiting(backend: Backend) {
+    let limits = OrderLimits { per_3h: 100_000, in_flight: 1 };
+    let world = World::start(Setup { backend, limits, ..Setup::default() }).await;
+    let mut ids: Vec<DomainId> = Vec::new();
+    for n in 0..40 {
+        ids.push(world.add(&format!("old-{n}.test")).await);
+    }
+    for id in &ids {
+        world.reaches(*id, State::Active).await;
+    }
+    world.devnet.faults().set("slow-validation", "500", None).unwrap();
+    for id in &ids {
+        world.store.want(*id, Wanted::Renew, &actor()).await.unwrap();
+    }
+    let late = world.add("late.test").await;
+    world.reaches(late, State::Active).await;
+    assert!(count(&world, State::AcmeOrdering).await > 10, "it waited for all renewals");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn renewals_keep_no_new_name_waiting_on_sqlite() {
+    renewals_keep_no_new_name_waiting(Backend::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn renewals_keep_no_new_name_waiting_on_postgres() {
+    renewals_keep_no_new_name_waiting(Backend::Postgres).await;
+}
+
+/// One replica whose resolver never answers holds no more than it has room for; all others are seen to by the other one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_with_slow_domains_starves_no_other() {
+    let silence = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let resolver = Some(silence.local_addr().unwrap());
+    let setup = Setup {
+        backend: Backend::Postgres,
+        policy: patient(),
+        engines: 2,
+        concurrency: 8,
+        resolver,
+        ..Setup::default()
+    };
+    let world = World::start(setup).await;
+    let mut heard = [0; 512];
+    add_many(&world, "crowd", 200).await;
+    // The slow one has work, and is slow at it.
+    silence.recv_from(&mut heard).await.unwrap();
+    eventually(Duration::from_secs(60), "all but what the slow one holds", async || {
+        match count(&world, State::Active).await {
+            active if active >= 192 => Ok(()),
+            active => Err(format!("{active} are Active")),
+        }
+    })
+    .await;
+}
