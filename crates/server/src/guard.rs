@@ -1,6 +1,6 @@
 //! The write guard: where one replica is to do all writing, the others pass writes on to it, send clients there, or refuse.
 //!
-//! Whoever accepts a guarded write holds the leadership at that moment; a write is passed on at most once; and it is never sent twice,
+//! Whoever accepts a guarded write holds the leadership at that moment, and at the moment of its commit; a write is passed on at most once; and it is never sent twice,
 //! because whoever sent it cannot know what came of it. What it means to hold the leadership is the cluster's business.
 
 mod decision;
@@ -15,6 +15,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use holdfast_cluster::{Cluster, Master};
 use holdfast_gateway::client::{Client, ClientConfig, Error};
+use holdfast_store::Fence;
 use http::{HeaderValue, Method, header};
 use serde_json::json;
 
@@ -46,6 +47,10 @@ pub trait Leadership: Send + Sync {
     fn term(&self) -> Option<u64>;
     /// Who holds the leadership, as last seen.
     fn master(&self) -> Option<Master>;
+    /// What holds a write to this term until its commit, where others could lead meanwhile.
+    fn fence(&self, _term: u64) -> Option<Fence> {
+        None
+    }
 }
 
 impl Leadership for Cluster {
@@ -59,6 +64,10 @@ impl Leadership for Cluster {
 
     fn master(&self) -> Option<Master> {
         self.master()
+    }
+
+    fn fence(&self, term: u64) -> Option<Fence> {
+        self.fence(term)
     }
 }
 
@@ -109,7 +118,12 @@ pub(crate) async fn guard(
         metrics::counter!("holdfast_guarded_writes_total", "outcome" => outcome).increment(1);
     }
     match decision {
-        Decision::Take | Decision::TakeAsLeader => Ok(next.run(request).await),
+        Decision::Take => Ok(next.run(request).await),
+        // It may take long until the commit, and by then another may lead: the store looks again.
+        Decision::TakeAsLeader { term } => match state.guard.lead.fence(term) {
+            Some(fence) => Ok(fence.around(next.run(request)).await),
+            None => Ok(next.run(request).await),
+        },
         Decision::Forward(master) => forward::forward(&state, request, &master).await,
         Decision::Redirect(master) => Err(redirected(&request, &master)),
         Decision::Reject(master) => Err(refer(Kind::NotMaster, &master)),
@@ -154,7 +168,7 @@ fn no_leader() -> Problem {
     Problem::new(Kind::NoLeader, detail).header(header::RETRY_AFTER, "2")
 }
 
-fn stale() -> Problem {
+pub(crate) fn stale() -> Problem {
     let detail = "This replica does not lead in the term it was sent this for, and did nothing; send the same again.";
     Problem::new(Kind::StaleTerm, detail).header(header::RETRY_AFTER, "1")
 }

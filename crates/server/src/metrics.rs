@@ -1,5 +1,6 @@
 //! What `/metrics` shows: what the process recorded, and what the store says of the whole installation.
 
+mod description;
 mod gauge;
 
 use std::time::Duration;
@@ -31,6 +32,7 @@ impl Metrics {
         let suffix = Matcher::Suffix("_seconds".to_owned());
         let builder = PrometheusBuilder::new().set_buckets_for_metric(suffix, BUCKETS)?;
         let handle = builder.install_recorder()?;
+        Self::describe();
         let folded = handle.clone();
         tokio::spawn(async move {
             while tokio::time::timeout(UPKEEP, shutdown.cancelled()).await.is_err() {
@@ -38,6 +40,11 @@ impl Metrics {
             }
         });
         Ok(Self(Some(handle)))
+    }
+
+    /// Tells the recorder what each metric means.
+    pub fn describe() {
+        description::describe();
     }
 
     /// What was recorded by a recorder that somebody else installed.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use holdfast_model::{Domain, State, Timestamp};
 use holdfast_store::{
-    Actor, DOMAIN_EXPIRING, DomainFilter, Edge, Error, Expiring, Fence, Page, StandingAlert,
+    Actor, DomainFilter, Edge, Error, Expiring, Fence, Page, StandingAlert,
 };
 
 use super::{Alert, Facts};
@@ -15,32 +15,32 @@ const SAMPLE: u32 = 200;
 
 /// The soonest ends that are looked at. A ninth of the longest life there is (398 days) is less than this long.
 const SOONEST: u32 = 1_000;
+/// How many domains whose end is near are told of in one commit.
+const PAGE: u32 = 500;
 const HORIZON: Duration = Duration::from_secs(45 * 24 * 3600);
-
-/// What deserves a person's attention now.
-pub(crate) async fn alerts(state: &AppState) -> Result<Vec<Alert>, Error> {
-    Ok(decided(state).await?.0)
-}
 
 /// Decides, and makes it stand: each alert's raising and clearing, and each domain whose end is near, becomes one event.
 pub(crate) async fn settle(state: &AppState, fence: Option<&Fence>) -> Result<u64, Error> {
-    let (alerts, expiring) = decided(state).await?;
-    let alerts = alerts.into_iter().map(|alert| StandingAlert {
+    let alerts = alerts(state).await?.into_iter().map(|alert| StandingAlert {
         code: alert.code.to_owned(),
         subject: alert.subject,
         detail: alert.detail,
     });
-    let expiring = expiring.into_iter().map(|one| StandingAlert {
-        code: DOMAIN_EXPIRING.to_owned(),
-        detail: format!("the certificate of {} ends at {}", one.name, one.not_after),
-        subject: one.name.to_string(),
-    });
-    let standing: Vec<_> = alerts.chain(expiring).collect();
+    let standing: Vec<_> = alerts.collect();
     let actor = Actor { instance: state.instance.clone(), name: "alerts".to_owned() };
-    state.store.settle_alerts(fence, &actor, &standing).await
+    let mut told = state.store.settle_alerts(fence, &actor, &standing).await?;
+    // All of them, however many: page by page, so that none holds the lease's row for long.
+    loop {
+        let page = state.store.settle_expiring(fence, &actor, PAGE).await?;
+        told += page;
+        if page < u64::from(PAGE) {
+            return Ok(told);
+        }
+    }
 }
 
-async fn decided(state: &AppState) -> Result<(Vec<Alert>, Vec<Expiring>), Error> {
+/// What deserves a person's attention now.
+pub(crate) async fn alerts(state: &AppState) -> Result<Vec<Alert>, Error> {
     let counts = state.store.counts().await?;
     let staying = staying(state, &counts).await?;
     let samples = samples(state, &counts).await?;
@@ -65,7 +65,7 @@ async fn decided(state: &AppState) -> Result<(Vec<Alert>, Vec<Expiring>), Error>
         account: account.as_ref(),
         leaderless: state.leaderless(),
     };
-    Ok((super::alerts(&facts), expiring))
+    Ok(super::alerts(&facts))
 }
 
 /// The states somebody is in and should leave.

@@ -25,8 +25,10 @@ pub(super) struct Question<'a> {
 pub(super) enum Decision {
     /// Nothing guards it.
     Take,
-    /// It is a guarded write, and we lead.
-    TakeAsLeader,
+    /// It is a guarded write, and we lead in this term.
+    TakeAsLeader {
+        term: u64,
+    },
     Forward(Master),
     Redirect(Master),
     Reject(Master),
@@ -40,7 +42,7 @@ impl Decision {
     pub(super) fn outcome(&self) -> Option<&'static str> {
         match self {
             Self::Take => None,
-            Self::TakeAsLeader => Some("taken"),
+            Self::TakeAsLeader { .. } => Some("taken"),
             Self::Forward(_) => Some("forwarded"),
             Self::Redirect(_) => Some("redirected"),
             Self::Reject(_) => Some("rejected"),
@@ -58,11 +60,11 @@ pub(super) fn decide(question: &Question<'_>) -> Decision {
     // Whoever passed it on meant the leader of that term, whatever this replica would do by itself. It is never passed on again.
     if let Some(pass) = question.pass {
         let meant = pass.hop == 1 && question.term == Some(pass.term);
-        return if meant { Decision::TakeAsLeader } else { Decision::Stale };
+        return if meant { Decision::TakeAsLeader { term: pass.term } } else { Decision::Stale };
     }
     match (question.writes, question.term, &question.master) {
         (Writes::Any, ..) => Decision::Take,
-        (_, Some(_), _) => Decision::TakeAsLeader,
+        (_, Some(term), _) => Decision::TakeAsLeader { term },
         // What was last seen may still be ourselves, whose time has run out.
         (_, None, Some(master)) if master.instance_id == question.instance => Decision::NoLeader,
         (_, None, None) => Decision::NoLeader,
@@ -163,9 +165,9 @@ mod tests {
                         pass = Some(Pass { term: to.term, hop: 1 });
                         at = names.iter().position(|name| *name == to.instance_id).unwrap();
                     }
-                    Decision::TakeAsLeader => {
-                        prop_assert!(term.is_some());
-                        prop_assert!(pass.is_none_or(|pass| Some(pass.term) == term));
+                    Decision::TakeAsLeader { term: taken } => {
+                        prop_assert_eq!(term, Some(taken));
+                        prop_assert!(pass.is_none_or(|pass| pass.term == taken));
                         break;
                     }
                     Decision::Take => {

@@ -34,6 +34,8 @@ impl From<Error> for Problem {
             Error::HolderVanished | Error::ClaimLost | Error::RoundFailed => {
                 Self::new(Kind::TryAgain, detail).header(header::RETRY_AFTER, "1")
             }
+            // Only a guarded write is fenced here: the leadership went elsewhere before its commit.
+            Error::Fenced { .. } => crate::guard::stale(),
             Error::Database { .. } => unavailable().caused_by(error),
             _ => internal().caused_by(error),
         }

@@ -13,7 +13,9 @@ use holdfast_store::{
 use holdfast_testkit::{Postgres, eventually};
 use http::{Request, header};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::kit::{World, settings};
@@ -100,6 +102,70 @@ async fn accepted_by(store: &SharedStore, wanted: &str) -> String {
     .await
 }
 
+async fn admin(store: &SharedStore) -> String {
+    let admin = token::mint().unwrap();
+    let (name, hash) = ("admin".to_owned(), token::hash(&admin));
+    let new = NewToken { name, scope: Scope::Admin, hash, edge: None, group: None };
+    store.keep_token(&new).await.unwrap();
+    admin
+}
+
+async fn leads(member: &Member) {
+    let leads = async || if member.cluster.is_leader() { Ok(()) } else { Err("not yet") };
+    eventually(SOON, "the leadership", leads).await;
+}
+
+/// The notices of an event stream, as somebody reads it who has been there from the beginning, until this one.
+async fn notices_until(member: &Member, token: &str, last: (&str, &str)) -> Vec<(String, String)> {
+    let address = member.url.strip_prefix("http://").unwrap();
+    let mut stream = BufReader::new(TcpStream::connect(address).await.unwrap());
+    let request = format!(
+        "GET /v1/events?after=0-0 HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let (mut notices, mut line) = (Vec::new(), String::new());
+    let read = async {
+        while stream.read_line(&mut line).await.unwrap() > 0 {
+            let data = line.strip_prefix("data:").and_then(|data| serde_json::from_str(data).ok());
+            let data: Value = data.unwrap_or_default();
+            let text = |field: &str| data[field].as_str().unwrap_or_default().to_owned();
+            if data["kind"].is_string() {
+                notices.push((text("kind"), text("instance")));
+            }
+            if (text("kind").as_str(), text("instance").as_str()) == last {
+                break;
+            }
+            line.clear();
+        }
+    };
+    timeout(SOON, read).await.expect("the notice");
+    notices
+}
+
+/// Whoever reads the stream of any replica is told who leads from when on, in order, also of what happened before it came.
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_of_leader_are_in_the_event_stream() {
+    let database = Postgres::shared().await.unwrap().database().await.unwrap();
+    let key = MasterKey::generate().unwrap();
+    let a = member(&database, &key, "a").await;
+    leads(&a).await;
+    let b = member(&database, &key, "b").await;
+    let admin = admin(&a.store).await;
+    a.stop.cancel();
+    leads(&b).await;
+    for reader in [&a, &b] {
+        let told = notices_until(reader, &admin, ("leader-elected", "b")).await;
+        let leading = told.iter().filter(|(kind, _)| kind.starts_with("leader-"));
+        let leading: Vec<_> = leading.map(|(kind, who)| (kind.as_str(), who.as_str())).collect();
+        let elected = [("leader-elected", "a"), ("leader-elected", "b")];
+        let first: Vec<_> = leading.iter().filter(|(kind, _)| *kind == "leader-elected").collect();
+        assert_eq!(first, elected.iter().collect::<Vec<_>>(), "{leading:?}");
+    }
+    b.cluster.release("holdfast", "a test").await.unwrap();
+    let told = notices_until(&a, &admin, ("leader-lost", "b")).await;
+    assert!(told.contains(&("leader-stepped-down".to_owned(), "a".to_owned())), "{told:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_are_the_leaders_whoever_that_is_and_a_follower_is_in_good_order() {
     let database = Postgres::shared().await.unwrap().database().await.unwrap();
@@ -112,15 +178,7 @@ async fn writes_are_the_leaders_whoever_that_is_and_a_follower_is_in_good_order(
     )
     .await;
     let b = member(&database, &key, "b").await;
-    let admin = token::mint().unwrap();
-    let new = NewToken {
-        name: "admin".into(),
-        scope: Scope::Admin,
-        hash: token::hash(&admin),
-        edge: None,
-        group: None,
-    };
-    a.store.keep_token(&new).await.unwrap();
+    let admin = admin(&a.store).await;
     add(&b, &admin, "one.example.com").await;
     assert_eq!(accepted_by(&a.store, "one.example.com").await, "a");
     let (status, leader) = health(&a).await;

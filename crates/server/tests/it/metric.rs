@@ -59,6 +59,13 @@ fn shown(text: &str) -> BTreeSet<String> {
     types.map(|line| line.split(' ').next().unwrap().to_owned()).collect()
 }
 
+/// The names of an answer that are explained.
+fn explained(text: &str) -> BTreeSet<String> {
+    let help = text.lines().filter_map(|line| line.strip_prefix("# HELP "));
+    let help = help.filter_map(|line| line.split_once(' ').filter(|(_, help)| !help.is_empty()));
+    help.map(|(name, _)| name.to_owned()).collect()
+}
+
 async fn scrape(kit: &Kit) -> String {
     kit.send(Request::get("/metrics").body(Body::empty()).unwrap()).await.text()
 }
@@ -93,6 +100,28 @@ async fn every_metric_is_documented_and_every_documented_one_exists() {
     let samples = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     assert!(samples.clone().all(|line| line.starts_with("holdfast_")), "{text}");
     assert!(text.contains("holdfast_edge_live{edge=\"fra-\\\"1\"} 1\n"), "{text}");
+}
+
+/// As a process in which everything has happened would show it.
+#[tokio::test]
+async fn every_metric_says_what_it_is() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    Metrics::describe();
+    for name in recorded() {
+        match () {
+            () if name.ends_with("_total") => metrics::counter!(name).increment(1),
+            () if name.ends_with("_seconds") => metrics::histogram!(name).record(1.0),
+            () => metrics::gauge!(name).set(1.0),
+        }
+    }
+    let kit = Kit::with(|settings| settings.metrics = Metrics::of(handle)).await;
+    let text = scrape(&kit).await;
+    let (shown, explained) = (shown(&text), explained(&text));
+    assert!(recorded().is_subset(&shown), "{text}");
+    let silent: Vec<_> = shown.difference(&explained).collect();
+    assert!(silent.is_empty(), "without a word in metrics/description.rs: {silent:?}");
 }
 
 #[tokio::test]
