@@ -25,15 +25,49 @@ pub(crate) async fn ensure(store: &SharedStore, config: &Config) -> Result<(), F
     if let Some(configured) = &security.admin_token {
         return keep(store, configured.expose()).await;
     }
-    if let Some(path) = &security.admin_token_file {
+    match &security.admin_token_file {
         // Where many share a database the first one's token is everybody's.
-        if is_shared(config) && !path.exists() && is_there_one(store).await? {
-            tracing::info!(file = %path.display(), "the admin token is another replica's; `holdfast token create --config` makes one more");
-            return Ok(());
-        }
-        return keep(store, &read_or_make(path)?).await;
+        Some(path) if is_shared(config) && !path.exists() => make_first(store, path).await,
+        Some(path) => keep(store, &read_or_make(path)?).await,
+        None if is_there_one(store).await? => Ok(()),
+        None => show_new(store).await,
     }
-    if is_there_one(store).await? { Ok(()) } else { show_new(store).await }
+}
+
+/// Makes the one token of an installation, unless another replica has. It is written beside its place first: whoever is killed on the way
+/// finds it there, and what it finds counts only if the store has kept no other meanwhile.
+async fn make_first(store: &SharedStore, path: &Path) -> Result<(), Failure> {
+    let aside = path.with_added_extension("new");
+    let first = match is_there_one(store).await? && !aside.exists() {
+        true => None,
+        false => {
+            let text = read_or_make(&aside)?;
+            let kept = store.keep_first_token(&admin(&text)).await.map_err(failed)?;
+            kept.map(|_| text)
+        }
+    };
+    match first {
+        Some(text) => {
+            let made = files::create_new(
+                Point::FILE_ADMIN_TOKEN,
+                path,
+                format!("{text}\n").as_bytes(),
+                Access::Private,
+            );
+            // Of several who share a directory, another was faster with the same token.
+            if let Err(error) = made
+                && !matches!(error, files::Error::Exists { .. })
+            {
+                return Err(unkept(&error));
+            }
+        }
+        None => tracing::info!(
+            file = %path.display(),
+            "the admin token is another replica's; `holdfast token create --config` makes one more"
+        ),
+    }
+    std::fs::remove_file(&aside).ok();
+    Ok(())
 }
 
 /// Would a token have to be made that others may be about to make as well?
@@ -60,20 +94,24 @@ async fn show_new(store: &SharedStore) -> Result<(), Failure> {
         ));
     }
     let text = token::mint().map_err(Failure::failed)?;
-    keep(store, &text).await?;
-    println!("The admin token, shown this once:\n\n  {text}\n");
+    match store.keep_first_token(&admin(&text)).await.map_err(failed)? {
+        Some(_) => println!("The admin token, shown this once:\n\n  {text}\n"),
+        None => tracing::info!("another replica has made the admin token, and shown it"),
+    }
     Ok(())
 }
 
 async fn keep(store: &SharedStore, text: &str) -> Result<(), Failure> {
-    let hash = token::hash(text);
-    let new =
-        NewToken { name: "admin".to_owned(), scope: Scope::Admin, hash, edge: None, group: None };
-    let kept = store.keep_token(&new).await.map_err(failed)?;
+    let kept = store.keep_token(&admin(text)).await.map_err(failed)?;
     if kept.revoked_at.is_some() {
         tracing::warn!(token = %kept.id.0, "the configured admin token was revoked and does not work; configure another");
     }
     Ok(())
+}
+
+fn admin(text: &str) -> NewToken {
+    let (name, hash) = ("admin".to_owned(), token::hash(text));
+    NewToken { name, scope: Scope::Admin, hash, edge: None, group: None }
 }
 
 /// The token in a file, which is made with a new one if it is not there.
@@ -101,9 +139,13 @@ fn make(path: &Path) -> Result<String, Failure> {
             Ok(text)
         }
         Err(files::Error::Exists { .. }) => read_or_make(path),
-        Err(error) => Err(Failure::failed(format!(
-            "The admin token cannot be kept ({}); make its directory writable.",
-            chain(&error)
-        ))),
+        Err(error) => Err(unkept(&error)),
     }
+}
+
+fn unkept(error: &files::Error) -> Failure {
+    Failure::failed(format!(
+        "The admin token cannot be kept ({}); make its directory writable.",
+        chain(error)
+    ))
 }

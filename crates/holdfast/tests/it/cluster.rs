@@ -82,6 +82,42 @@ async fn the_holder_of_any_lease_may_be_cut_off_from_the_database() {
     group.judge_tasks();
 }
 
+/// A write that a leader took, and that reaches the database only when another leads, is not written.
+#[tokio::test]
+async fn a_write_that_outlives_its_leader_is_not_written() {
+    let mut group = Group::start(2, 6, "").await;
+    let proxy = Proxy::before(Postgres::shared().await.unwrap().port()).await.unwrap();
+    group.members[0].database = Some(proxy.lead(&group.url));
+    group.writes = Some("reject");
+    for at in [1, 0] {
+        group.end(at).await;
+    }
+    for at in [0, 1] {
+        group.begin(at).await;
+    }
+    let (mut holder, mut term) = group.holder(1, "holdfast", 0).await;
+    while holder != 0 {
+        group.run(1, ["lease", "step-down", "holdfast", "--to", "r0"]);
+        (holder, term) = group.holder(1, "holdfast", term).await;
+    }
+    assert_eq!(group.leader(0).await, "r0");
+    proxy.hold(Way::ToServer);
+    let add = json!({ "name": "late.example.com" });
+    let write = group.ask(0, Method::POST, "/v1/domains", Some(&add));
+    let succeeded = async {
+        let (next, _) = group.holder(1, "holdfast", term).await;
+        assert_eq!(next, 1);
+        proxy.resume().await;
+    };
+    let (answer, ()) = tokio::join!(write, succeeded);
+    // Whatever its client was told, it was not done.
+    assert!(!answer.as_ref().is_ok_and(|(status, _)| status.is_success()), "{answer:?}");
+    let kept = group.sql("SELECT count(*) FROM domain WHERE name = 'late.example.com'");
+    assert_eq!(kept.trim(), "0", "a term that was over wrote: {answer:?}");
+    let (status, _) = group.ask(1, Method::POST, "/v1/domains", Some(&add)).await.unwrap();
+    assert_eq!(status.as_u16(), 201);
+}
+
 #[tokio::test]
 async fn sigterm_hands_every_lease_to_the_oldest_other_at_once() {
     // A lease that is not handed over would last longer than this test waits.

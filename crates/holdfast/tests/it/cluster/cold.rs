@@ -20,7 +20,8 @@ struct Start {
     process: Process,
 }
 
-fn start(network: &Network, url: &str, security: &str) -> Start {
+/// A directory with a configuration in it.
+fn directory(network: &Network, url: &str, security: &str) -> Scratch {
     let directory = Scratch::new().unwrap();
     let (ca, dns, root) = (network.ca, network.dns, word(&network.root()));
     let port = free_port().unwrap();
@@ -44,6 +45,11 @@ fn start(network: &Network, url: &str, security: &str) -> Start {
         "#
     );
     directory.write("holdfast.toml", text).unwrap();
+    directory
+}
+
+fn start(network: &Network, url: &str, security: &str) -> Start {
+    let directory = directory(network, url, security);
     let mut command = program();
     command.args(["server", "--config", &word(&directory.path().join("holdfast.toml"))]);
     Start { process: Process::spawn("cold", &command).unwrap(), directory }
@@ -76,6 +82,31 @@ async fn with_one_master_key_five_start_and_one_makes_what_is_made_once() {
         );
         assert_eq!(sql(&url, "SELECT count(*) FROM replica").trim(), COUNT.to_string());
     }
+}
+
+/// Somebody holds the lease and never lets go: after some patience all of them go on without it, at the same time. What makes the token
+/// one is not the lease.
+#[tokio::test]
+async fn without_the_lease_one_token_is_made_all_the_same() {
+    let network = Network::start().await;
+    let url = Postgres::shared().await.unwrap().database().await.unwrap();
+    let key = format!("master_key = \"{MASTER_KEY}\"");
+    let config = directory(&network, &url, &key);
+    Ended::of(program().args(["migrate", "--config", &word(&config.path().join("holdfast.toml"))]))
+        .done();
+    sql(
+        &url,
+        "INSERT INTO lease (name, holder, incarnation, term, beat, ttl_us, expires_at, since, renewed_at, priority, reason)
+         VALUES ('bootstrap-coordinator', 'stubborn', gen_random_uuid(), 1, 1, 3600000000, now() + interval '1 hour', now(), now(), 0, 'created')",
+    );
+    let starts: Vec<_> = (0..COUNT).map(|_| start(&network, &url, &key)).collect();
+    for one in &starts {
+        one.process.wait_for_line(4 * SOON, is_ready).await.unwrap();
+    }
+    let there =
+        |name: &str| starts.iter().filter(|one| one.directory.path().join(name).exists()).count();
+    assert_eq!((there("admin.token"), there("admin.token.new")), (1, 0));
+    assert_eq!(sql(&url, "SELECT count(*) FROM token").trim(), "1");
 }
 
 #[tokio::test]

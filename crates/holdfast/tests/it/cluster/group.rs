@@ -34,6 +34,8 @@ pub(crate) struct One {
 pub(crate) struct Group {
     pub(crate) members: Vec<One>,
     pub(crate) url: String,
+    /// What those that are begun from now on do with writes, if not what they would.
+    pub(crate) writes: Option<&'static str>,
     scratch: Scratch,
     client: Client,
 }
@@ -76,7 +78,8 @@ impl Group {
             process: None,
         };
         let client = Client::new(ClientConfig::default()).unwrap();
-        let mut group = Self { members: (0..count).map(one).collect(), url, scratch, client };
+        let members = (0..count).map(one).collect();
+        let mut group = Self { members, url, writes: None, scratch, client };
         for at in 0..count {
             group.begin(at).await;
             if at == 0 {
@@ -95,6 +98,9 @@ impl Group {
         command.env("POD_NAME", &self.members[at].name);
         let listen = format!("127.0.0.1:{}", self.members[at].port);
         command.env("HOLDFAST__SERVER__LISTEN", listen);
+        if let Some(writes) = self.writes {
+            command.env("HOLDFAST__SERVER__WRITES", writes);
+        }
         if let Some(database) = &self.members[at].database {
             command.env("HOLDFAST__DATABASE__URL", database);
         }
