@@ -33,7 +33,7 @@ pub enum HostnameError {
     #[error("`{0}` is a public suffix, under which others register names; give a name below it")]
     PublicSuffix(String),
     /// `*.example.com`.
-    #[error("`{0}` is a wildcard, which needs DNS-01; give each host name by itself")]
+    #[error("`{0}` is a wildcard, and wildcards are not supported; give each host name by itself")]
     Wildcard(String),
     /// The operator's own.
     #[error(
@@ -84,7 +84,7 @@ impl Hostname {
         }
         if let Some(rest) = trimmed.strip_prefix("*.") {
             return Err(match Self::parse_host(rest) {
-                Ok(_) => HostnameError::Wildcard(shown(text)),
+                Ok(_) | Err(HostnameError::SingleLabel(_)) => HostnameError::Wildcard(shown(text)),
                 Err(_) => HostnameError::Malformed(shown(text)),
             });
         }
@@ -272,6 +272,7 @@ mod tests {
         check("1.2.3", "IpLiteral");
         check("0x7f.0x1", "IpLiteral");
         check("*.example.com", "Wildcard");
+        check("*.test", "Wildcard");
         check("*.*.example.com", "Malformed");
         check("a.*.example.com", "Malformed");
         check("a..example.com", "Malformed");

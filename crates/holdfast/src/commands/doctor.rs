@@ -37,7 +37,7 @@ pub(crate) async fn run(args: DoctorArgs, environment: &Environment) -> Result<(
     let output = Output::new(args.client.output, environment);
     let findings = match &args.config {
         Some(path) => configured(&Config::load(path, environment)?).await,
-        None => running::look(&args.client).await?,
+        None => running::look(&args.client).await.map_err(without_a_server)?,
     };
     show(output, &findings);
     match findings.iter().filter(|finding| finding.verdict == Verdict::Wrong).count() {
@@ -46,6 +46,16 @@ pub(crate) async fn run(args: DoctorArgs, environment: &Environment) -> Result<(
         many => {
             Err(Failure::failed(format!("{many} things are wrong; each has its fix beside it.")))
         }
+    }
+}
+
+/// A server that cannot be reached is what the doctor is called for: there is another way to look.
+fn without_a_server(failure: Failure) -> Failure {
+    match failure {
+        Failure::Unreachable(why) => Failure::unreachable(format!(
+            "{why} To look at an installation without asking it, name its configuration: holdfast doctor --config FILE."
+        )),
+        failure => failure,
     }
 }
 

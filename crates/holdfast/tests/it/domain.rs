@@ -144,6 +144,8 @@ async fn a_renewal_swaps_the_certificate() {
     assert_ne!(text(&first, "/certificate/sha256"), text(&renewed, "/certificate/sha256"));
     up.visit("shop.test").done();
     up.run(["domain", "renew", "--all", "--issued-by", "https://old.example/directory"]).done();
+    let retried = up.run(["domain", "retry", "shop.test"]).done().stdout;
+    assert!(retried.contains("nothing to try again"), "{retried}");
 }
 
 #[tokio::test]
@@ -201,7 +203,8 @@ async fn bad_input_is_refused_in_the_servers_words() {
         up.run([noun, verb, "../tokens"]).refused(1, &[]);
         up.run([noun, verb, "0190b5e0-7e1c-7000-8000-000000000000"]).refused(1, &[]);
     }
-    up.run(["domain", "list", "--state", "Happy"]).refused(1, &["Happy"]);
+    up.run(["domain", "list", "--state", "Happy"]).refused(2, &["Happy", "DnsVerifying"]);
+    up.run(["domain", "add", "*.test"]).refused(1, &["wildcards are not supported", "by itself"]);
     up.run(["dev", "dns", "set", "shop.test", "MX", "x"]).refused(1, &[]);
     up.run(["dev", "fault", "set", "earthquake", "1"]).refused(1, &["earthquake"]);
 }

@@ -15,6 +15,7 @@ fn wrong_words_are_wrong_usage() {
         &["domain", "add", "a.example", "--certificate", "x.pem"],
         &["domain", "add", "a.example", "--label", "nothing"],
         &["domain", "list", "--output", "xml"],
+        &["domain", "list", "--state", "Foo"],
         &["domain", "renew"],
         &["domain", "renew", "--all"],
         &["domain", "renew", "--issued-by", "https://ca.example/"],
@@ -61,6 +62,8 @@ fn without_a_server_the_way_to_one_is_told() {
     ended.refused(3, &["holdfast up", "--server"]);
     let ended = Ended::of(program().current_dir(scratch.path()).args(["dev", "dns", "list"]));
     ended.refused(3, &["holdfast dev net", "--data"]);
+    let ended = Ended::of(program().current_dir(scratch.path()).args(["doctor"]));
+    ended.refused(3, &["--server", "doctor --config FILE"]);
 }
 
 #[test]
@@ -71,7 +74,7 @@ fn a_server_that_is_not_there_is_code_three() {
         ended.refused(3, &[&server, "cannot be reached"]);
     }
     let ended = Ended::of(program().args(["doctor", "--server", &server, "--token", "t"]));
-    ended.refused(3, &[&server]);
+    ended.refused(3, &[&server, "doctor --config FILE"]);
 }
 
 #[test]

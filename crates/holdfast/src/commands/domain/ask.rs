@@ -84,6 +84,14 @@ async fn ask(api: &Api, output: Output, name: &str, verb: &str, wait: bool) -> R
     match follow {
         Some(follow) => return follow.until_its_end().await,
         None if output.is_json() => output.json(&domain),
+        None if verb == "retry"
+            && domain.get("state").and_then(Value::as_str) == Some("Active") =>
+        {
+            output.line(format!(
+                "{} {name} is Active: there is nothing to try again. A new certificate: holdfast domain renew {name}",
+                output.style().good("✓")
+            ));
+        }
         None => {
             let style = output.style();
             output.line(format!(

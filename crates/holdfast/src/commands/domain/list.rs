@@ -1,6 +1,6 @@
 //! `holdfast domain list`
 
-use holdfast_model::Timestamp;
+use holdfast_model::{State, Timestamp};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use crate::{
 pub(super) struct List {
     /// Only in this state
     #[arg(long, value_name = "STATE")]
-    state: Option<String>,
+    state: Option<State>,
     /// Only of this tenant
     #[arg(long, value_name = "T")]
     tenant: Option<String>,
@@ -66,10 +66,12 @@ impl List {
     }
 
     fn path(&self) -> String {
-        let filters = [("state", &self.state), ("tenant", &self.tenant), ("q", &self.q)];
-        let query = filters.into_iter().filter_map(|(name, value)| {
-            value.as_ref().map(|value| format!("{name}={}", escaped(value)))
-        });
+        let state = self.state.map(State::as_str);
+        let (tenant, q) = (self.tenant.as_deref(), self.q.as_deref());
+        let filters = [("state", state), ("tenant", tenant), ("q", q)];
+        let query = filters
+            .into_iter()
+            .filter_map(|(name, value)| value.map(|value| format!("{name}={}", escaped(value))));
         let query = query.collect::<Vec<_>>().join("&");
         if query.is_empty() { "/v1/domains".to_owned() } else { format!("/v1/domains?{query}") }
     }
