@@ -168,7 +168,7 @@ async fn deployed_means_seen(store: SharedStore) {
     see(&store, e1, id, Some("sha-1"), None).await;
     let status = store.deployment(id).await.unwrap();
     assert_eq!((status.live, status.behind, status.serving), (2, 1, 1));
-    assert_eq!(status.seen.as_ref().unwrap().0, "sha-1");
+    assert_eq!(status.seen.as_ref().unwrap().sha256, "sha-1");
     let note = Note::new("edge-refused", "no room");
     see(&store, e2, id, Some("sha-0"), Some(note.clone())).await;
     let status = store.deployment(id).await.unwrap();

@@ -355,7 +355,8 @@ async fn a_report_that_comes_too_late_leaves_nothing_behind() {
     let mut hold = holding.begin().await.unwrap();
     hold.execute("SELECT * FROM edge FOR UPDATE").await.unwrap();
     let late = tokio::spawn(async move { other.observe(edge, &report).await });
-    blocked(&mut watching, "observation").await;
+    // How its statement begins: the server shows no more than the first thousand bytes.
+    blocked(&mut watching, "WITH before AS").await;
     remove(&store, domain).await;
     hold.commit().await.unwrap();
     late.await.unwrap().unwrap();
