@@ -115,7 +115,7 @@ pub enum BadCertificate {
     KeyMismatch(String),
     /// A key that no account of ours can have.
     #[error(
-        "the account key is {0}; only ECDSA P-256 keys are used for accounts: leave it out, and a new account is made when one is needed"
+        "the account key is {0}, and requests to the CA are signed with ECDSA P-256 alone (certbot's account keys are RSA): change the account's key to ECDSA P-256 with a client that can (ACME calls it key rollover) and bring that one, or leave it out: a new account is made, and renews certificates of any account"
     )]
     NotForAccounts(&'static str),
 }

@@ -2,6 +2,7 @@
 
 mod adopt;
 mod list;
+mod remove;
 mod show;
 
 use clap::Subcommand;
@@ -33,6 +34,8 @@ enum Verb {
     },
     /// Have an edge take over files of others that serve names of ours
     Adopt(adopt::Adopt),
+    /// Forget an edge that is gone for good, and end its tokens: it is not waited for any longer
+    Remove(remove::Remove),
 }
 
 /// Does it.
@@ -43,5 +46,6 @@ pub(crate) async fn run(args: EdgeArgs, environment: &Environment) -> Result<(),
         Verb::List => list::list(&api, output).await,
         Verb::Show { edge } => show::show(&api, output, &edge).await,
         Verb::Adopt(adopt) => adopt.run(&api, output).await,
+        Verb::Remove(remove) => remove.run(&api, output).await,
     }
 }

@@ -43,10 +43,10 @@ impl Table {
     }
 
     /// The lines, no wider than `width`.
-    pub(super) fn lines(&self, width: Option<usize>, style: Style) -> Vec<String> {
+    pub(crate) fn lines(&self, width: Option<usize>, style: Style) -> Vec<String> {
         let widths = self.widths(width);
         let heading = self.columns.iter().zip(&widths);
-        let heading = heading.map(|((heading, _), width)| padded(heading, *width));
+        let heading = heading.map(|((heading, _), width)| padded(&cut(heading, *width), *width));
         let mut lines = vec![style.dim(&joined(heading))];
         lines.extend(self.rows.iter().map(|row| {
             let cells = row.iter().zip(&self.columns).zip(&widths);

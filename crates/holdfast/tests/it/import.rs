@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Command, time::Instant};
 
-use holdfast_testkit::{Pki, Scratch, eventually};
+use holdfast_testkit::{Pki, Process, Scratch, eventually};
 use serde_json::{Value, json};
 
 use crate::{
@@ -38,13 +38,26 @@ fn orders(network: &Network) -> usize {
     answer["items"].as_array().or_else(|| answer.as_array()).expect("a list of orders").len()
 }
 
+/// How many are Active, by the counts: listing thousands again and again would take the time that they need.
+fn active(replica: &Replica) -> usize {
+    let url = format!("{}/metrics", replica.url());
+    let text = Ended::of(Command::new("curl").args(["--silent", "--fail", &url])).done().stdout;
+    let count =
+        text.lines().find_map(|line| line.strip_prefix("holdfast_domains{state=\"Active\"} "));
+    count.expect("a count of Active domains").trim().parse().unwrap()
+}
+
+/// Waits as long as there are more and more of them.
 async fn all_active(replica: &Replica, count: usize) {
-    eventually(SOON * 4, "all Active", async || {
-        let list = replica.run(["domain", "list", "--state", "Active", "--output", "json"]).done();
-        let active = list.json()["items"].as_array().map_or(0, Vec::len);
-        if active == count { Ok(()) } else { Err(format!("{active} of {count}")) }
-    })
-    .await;
+    let mut seen = active(replica);
+    while seen < count {
+        seen = eventually(SOON * 4, "more to be Active", async || {
+            let now = active(replica);
+            if now > seen { Ok(now) } else { Err(format!("{now} of {count}")) }
+        })
+        .await;
+    }
+    assert_eq!(seen, count);
 }
 
 #[tokio::test]
@@ -141,7 +154,8 @@ async fn an_existing_account_is_used_from_the_first_order_on() {
     let own = key("account.pem", &Pki::new().unwrap().key_pem);
     let other = key("other.pem", &Pki::new().unwrap().key_pem);
     let rsa = key("rsa.json", r#"{"kty": "RSA", "n": "AQ", "e": "AQAB", "d": "AQ"}"#);
-    replica.with_config(["import", "--acme-account", &rsa]).refused(1, &["RSA", "P-256"]);
+    let why = ["is RSA", "signed with ECDSA P-256", "key rollover", "leave it out"];
+    replica.with_config(["import", "--acme-account", &rsa]).refused(1, &why);
     // Before the first replica, which would make one of its own; again is the same.
     replica.with_config(["import", "--acme-account", &own]).done();
     replica.with_config(["import", "--acme-account", &own]).done();
@@ -151,7 +165,7 @@ async fn an_existing_account_is_used_from_the_first_order_on() {
     replica.run(["domain", "add", "shop.test", "--wait"]).done();
     replica.run(["import", "--acme-account", &own]).done();
     replica.run(["import", "--acme-account", &other]).refused(1, &["in use already", "--config"]);
-    replica.run(["import", "--acme-account", &rsa]).refused(1, &["RSA", "P-256"]);
+    replica.run(["import", "--acme-account", &rsa]).refused(1, &why);
 }
 
 #[test]
@@ -159,6 +173,88 @@ fn what_makes_no_sense_is_refused_before_anything_is_sent() {
     crate::kit::run(["import"]).refused(2, &["required"]);
     crate::kit::run(["import", "--from", "csv"]).refused(2, &["FILE"]);
     crate::kit::run(["import", "--from", "nginx", "x"]).refused(2, &["haproxy-crt-list"]);
+}
+
+fn imported(replica: &Replica, directory: &Path, more: &[&str]) -> Value {
+    let more: Vec<_> = more.iter().copied().chain(["--output", "json"]).collect();
+    import(replica, "pem-dir", directory, &more).done().json()
+}
+
+async fn gone(replica: &Replica, name: &str) {
+    replica.run(["domain", "remove", name]).done();
+    eventually(SOON, "the name to be free", async || {
+        let shown = replica.run(["domain", "show", name]);
+        if shown.code == 1 { Ok(()) } else { Err(shown.stdout) }
+    })
+    .await;
+}
+
+/// What was imported, removed and is imported again is there again, however often, with this certificate or another.
+#[tokio::test]
+async fn a_name_that_was_removed_comes_in_again() {
+    let network = Network::start().await;
+    let replica = Replica::start(&network, Database::Sqlite, "").await;
+    let files = Scratch::new().unwrap();
+    let id = || {
+        let shown = replica.run(["domain", "show", "shop.test", "--output", "json"]).done().json();
+        (shown["id"].clone(), shown["certificate"]["sha256"].clone())
+    };
+    let mut before = Vec::new();
+    write(&files, "shop.pem", &["shop.test"]);
+    for life in 0..5 {
+        // The same file twice, then a newer one, then that one again.
+        if life == 2 {
+            write(&files, "shop.pem", &["shop.test"]);
+        }
+        let dry = imported(&replica, files.path(), &["--dry-run"]);
+        assert_eq!((&dry["created"], &dry["present"]), (&json!(1), &json!(0)), "life {life}");
+        let first = imported(&replica, files.path(), &[]);
+        assert_eq!((&first["created"], &first["present"]), (&json!(1), &json!(0)), "life {life}");
+        all_active(&replica, 1).await;
+        let again = imported(&replica, files.path(), &[]);
+        assert_eq!((&again["created"], &again["present"]), (&json!(0), &json!(1)), "life {life}");
+        let now = id();
+        assert!(!before.iter().any(|(id, _)| *id == now.0), "another domain: {before:?} {now:?}");
+        assert_eq!(before.last().is_none_or(|(_, sha)| *sha == now.1), life != 2, "life {life}");
+        before.push(now);
+        gone(&replica, "shop.test").await;
+    }
+    // Of one that lives, another certificate is none to import: it is renewed here from now on.
+    imported(&replica, files.path(), &[]);
+    write(&files, "shop.pem", &["shop.test"]);
+    import(&replica, "pem-dir", files.path(), &[])
+        .refused(1, &["shop.test: orchestration-mismatch", "1 were refused"]);
+    assert_eq!(orders(&network), 0);
+}
+
+/// Killed in the middle and run again: everything is there, and once.
+#[tokio::test]
+async fn an_import_that_was_killed_goes_on() {
+    const MANY: usize = 1_000;
+    let network = Network::start().await;
+    let replica = Replica::start(&network, Database::Sqlite, "").await;
+    let files = Scratch::new().unwrap();
+    // One certificate for all of them: making them is not what this is about.
+    let names: Vec<_> = (0..MANY).map(|n| format!("n{n:04}.many.test")).collect();
+    let all: Vec<_> = names.iter().map(String::as_str).collect();
+    for (n, some) in all.chunks(50).enumerate() {
+        write(&files, &format!("{n:02}.pem"), some);
+    }
+    let token = replica.read("admin.token");
+    let mut command = crate::kit::program();
+    command.args(["import", "--from", "pem-dir", &word(files.path())]);
+    command.args(["--server", &replica.url(), "--token", token.trim()]);
+    let first = Process::spawn("import", &command).unwrap();
+    first.wait_for_line(SOON * 2, |line| line.starts_with("200 of")).await.unwrap();
+    first.kill().await.unwrap();
+
+    let second = imported(&replica, files.path(), &[]);
+    let count = |name: &str| usize::try_from(second[name].as_u64().unwrap()).unwrap();
+    assert_eq!(count("created") + count("present"), MANY, "{second}");
+    assert!(count("present") >= 200, "{second}");
+    assert_eq!(imported(&replica, files.path(), &[])["present"], json!(MANY));
+    all_active(&replica, MANY).await;
+    assert_eq!(orders(&network), 0);
 }
 
 /// An operator's move of two thousand certificates; what it took is printed.

@@ -14,6 +14,7 @@ mod config;
 mod crash;
 mod doctor;
 mod domain;
+mod edge;
 mod fleet;
 mod import;
 mod key;

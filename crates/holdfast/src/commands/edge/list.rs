@@ -24,6 +24,8 @@ pub(super) struct Edge {
     pub(super) mode: Option<String>,
     pub(super) target: Option<String>,
     pub(super) version: Option<String>,
+    #[serde(default)]
+    pub(super) refusals: u64,
     pub(super) strangers: u64,
     pub(super) shadows: u64,
 }
@@ -48,13 +50,18 @@ pub(super) async fn list(api: &Api, output: Output) -> Result<(), Failure> {
         output.json(&json!({ "items": items, "next_cursor": null }));
         return Ok(());
     }
-    let now = clock::now();
-    let headings =
-        ["NAME", "GROUP", "LIVE", "SEEN", "REVISION", "BEHIND", "MODE", "STRANGERS", "COMPLAINT"];
-    let mut table = Table::new(headings).painted("LIVE", liveness).painted("COMPLAINT", Style::dim);
-    for edge in items.iter().map(parsed::<Edge>) {
-        let edge = edge?;
-        let strangers = strangers(&edge);
+    let edges = items.iter().map(parsed::<Edge>).collect::<Result<Vec<_>, _>>()?;
+    output.table(&table(edges, clock::now()));
+    Ok(())
+}
+
+/// Few columns: the last holds whatever is worth a word, and gives way first where the terminal is narrow.
+fn table(edges: Vec<Edge>, now: Timestamp) -> Table {
+    let headings = ["NAME", "GROUP", "LIVE", "SEEN", "REVISION", "BEHIND", "LAST ERROR"];
+    let mut table =
+        Table::new(headings).painted("LIVE", liveness).painted("LAST ERROR", Style::dim);
+    for edge in edges {
+        let remarks = edge.remarks();
         table.row([
             edge.name,
             edge.group,
@@ -62,13 +69,29 @@ pub(super) async fn list(api: &Api, output: Output) -> Result<(), Failure> {
             clock::relative(edge.last_seen_at, now),
             edge.revision,
             edge.behind.to_string(),
-            edge.mode.unwrap_or_default(),
-            strangers,
-            edge.last_error.map(|note| note.to_string()).unwrap_or_default(),
+            remarks,
         ]);
     }
-    output.table(&table);
-    Ok(())
+    table
+}
+
+impl Edge {
+    /// What it last complained of; then whatever else is not as at every edge.
+    fn remarks(&self) -> String {
+        let some = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
+        let observes = self.mode.as_deref() == Some("observe");
+        let remarks = [
+            self.last_error.as_ref().map(ToString::to_string),
+            some(self.refusals, "refused"),
+            (self.strangers > 0).then(|| format!("strangers: {}", strangers(self))),
+            observes.then(|| "observes only".to_owned()),
+        ];
+        remarks.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    }
+
+    pub(super) const fn liveness(&self) -> &'static str {
+        if self.live { "live" } else { "not live" }
+    }
 }
 
 /// How many files there are none of ours, and how many of those stand before ours.
@@ -81,4 +104,65 @@ pub(super) fn strangers(edge: &Edge) -> String {
 
 fn liveness(style: Style, text: &str) -> String {
     if text == "yes" { style.good(text) } else { style.bad(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edge(name: &str, live: bool, error: Option<&str>) -> Edge {
+        let note = |detail: &str| Note { code: "edge-disk".into(), detail: detail.into() };
+        Edge {
+            name: name.into(),
+            group: "default".into(),
+            live,
+            last_seen_at: Timestamp::from_seconds(1_700_000_000),
+            revision: "1.1234567".into(),
+            behind: 100_000,
+            last_error: error.map(note),
+            mode: Some("observe".into()),
+            target: None,
+            version: None,
+            refusals: 12,
+            strangers: 2_000,
+            shadows: 7,
+        }
+    }
+
+    fn lines(width: Option<usize>) -> Vec<String> {
+        let edges = vec![
+            edge("fra-1", true, None),
+            edge("edge-07.eu-central.example.net", false, Some("No space left on device")),
+            edge(&"x".repeat(63), true, Some(&"very long words ".repeat(40))),
+        ];
+        let now = Timestamp::from_seconds(1_700_000_007);
+        table(edges, now).lines(width, Style::Plain)
+    }
+
+    #[test]
+    fn it_fits_the_terminals_there_are() {
+        for width in [80, 120, 200] {
+            for line in lines(Some(width)) {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
+        }
+        // What one looks for is whole at 80 columns: seen when, which revision, how far behind.
+        for line in lines(Some(80)).iter().skip(1) {
+            assert!(line.contains("7.0 s ago") && line.contains("1.1234567"), "{line}");
+            assert!(line.contains("100000"), "{line}");
+        }
+    }
+
+    #[test]
+    fn everything_stands_somewhere() {
+        let text = lines(None).join("\n");
+        for word in [
+            "edge-disk: No space left on device",
+            "12 refused",
+            "strangers: 2000, 7 shadowing",
+            "observes only",
+        ] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+    }
 }

@@ -64,14 +64,13 @@ pub(super) async fn show(api: &Api, output: Output, edge: &str) -> Result<(), Fa
 }
 
 fn facts(output: Output, edge: &Edge) {
-    let lively = if edge.live { "live" } else { "not live" };
     let seen = clock::relative(edge.last_seen_at, clock::now());
     let agent = [edge.target.as_deref(), edge.version.as_deref(), edge.mode.as_deref()];
     let agent: Vec<_> = agent.into_iter().flatten().collect();
     let lines = [
         ("edge", edge.name.clone()),
         ("group", edge.group.clone()),
-        ("seen", format!("{seen}, {lively}")),
+        ("seen", format!("{seen}, {}", edge.liveness())),
         ("revision", format!("{}, {} behind", edge.revision, edge.behind)),
         ("agent", agent.join(", ")),
         ("strangers", strangers(edge)),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, hash_map::Entry as Slot};
 use std::path::{Path, PathBuf};
 
+use holdfast_acme::certificate;
 use holdfast_model::Hostname;
 use holdfast_store::Secret;
 use serde_json::{Value, json};
@@ -31,6 +32,27 @@ pub(super) struct Entry {
     pub(super) chain: String,
     pub(super) key: Secret,
     pub(super) owner: Owner,
+    pub(super) life: Life,
+    /// Why it was not the same as what its key was used for.
+    pub(super) differs: Option<String>,
+}
+
+/// Which life of the name is meant. What was imported once and removed since is another domain when it comes again, and needs
+/// another idempotency key; the key follows from what the server says of the life before, so that a repeat finds the same.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Life(String);
+
+impl Life {
+    /// The one after the domain with this id.
+    pub(super) fn after(id: &str) -> Self {
+        Self(format!(":after:{id}"))
+    }
+
+    /// The same, with this certificate; none where that was tried already.
+    pub(super) fn with(&self, sha256: &str) -> Option<Self> {
+        let with = format!(":with:{sha256}");
+        (!self.0.ends_with(&with)).then(|| Self(format!("{}{with}", self.0)))
+    }
 }
 
 /// Why something is not imported.
@@ -93,12 +115,12 @@ fn key_of(name: &str) -> String {
 }
 
 impl Entry {
-    /// As the batch API takes it. The idempotency key is the name's, so that a repeat is the same request.
+    /// As the batch API takes it. The idempotency key is the name's, and its life's, so that a repeat is the same request.
     pub(super) fn request(&self, shared: &Shared) -> Value {
         let key = String::from_utf8_lossy(self.key.expose());
         let mut request = json!({
             "name": self.name,
-            "orchestration_id": format!("import:{}", key_of(&self.name)),
+            "orchestration_id": format!("import:{}{}", key_of(&self.name), self.life.0),
             "certificate": { "chain": self.chain, "key": key },
         });
         let tenant = self.owner.tenant.as_ref().or(shared.tenant.as_ref());
@@ -118,6 +140,11 @@ impl Entry {
             }
         }
         request
+    }
+
+    /// What its certificate is known by; none where it cannot be read.
+    pub(super) fn sha256(&self) -> Option<String> {
+        certificate::facts(&self.chain, "imported").ok().map(|facts| facts.sha256)
     }
 
     /// About how long it is when sent.

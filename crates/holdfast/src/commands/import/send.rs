@@ -6,9 +6,9 @@ use http::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::entry::{Entry, Found, Refusal, Shared};
+use super::entry::{Entry, Found, Life, Refusal, Shared};
 use crate::{
-    client::{Api, parsed},
+    client::{Api, parsed, step},
     failure::Failure,
     output::{Output, Table},
 };
@@ -23,6 +23,13 @@ const LARGE: usize = 8 * 1024 * 1024;
 const TRIES: u32 = 6;
 const REST: Duration = Duration::from_millis(500);
 
+/// How often a name may have been imported and removed before.
+const LIVES: usize = 100;
+
+/// The idempotency key was used for another certificate, or for another owner.
+const MISMATCH: &str = "orchestration-mismatch";
+const IN_USE: &str = "name-in-use";
+
 #[derive(Debug, Deserialize)]
 struct Answer {
     items: Vec<ItemAnswer>,
@@ -31,7 +38,15 @@ struct Answer {
 #[derive(Debug, Deserialize)]
 struct ItemAnswer {
     status: u16,
+    domain: Option<Present>,
     problem: Option<Problem>,
+}
+
+/// A domain that is there, or was.
+#[derive(Debug, Deserialize)]
+struct Present {
+    id: String,
+    removing_since: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -70,14 +85,32 @@ impl<'a> Sending<'a> {
             self.refuse(refusal);
         }
         for batch in batches(found.entries) {
+            let count = batch.len();
             self.batch(batch, shared).await?;
+            self.tally.sent += count;
             self.show_progress();
         }
         self.output.clear();
         self.end(&found.skipped)
     }
 
+    /// Sends a batch; what was removed since it was imported is sent again, as a domain of its own.
     async fn batch(&mut self, batch: Vec<Entry>, shared: &Shared) -> Result<(), Failure> {
+        let mut open = batch;
+        for _ in 0..LIVES {
+            open = self.once(open, shared).await?;
+            if open.is_empty() {
+                return Ok(());
+            }
+        }
+        for entry in open {
+            self.refuse_because(entry, "it was imported and removed too often; add it by itself");
+        }
+        Ok(())
+    }
+
+    /// Sends each once, and gives back those that are to be sent again.
+    async fn once(&mut self, batch: Vec<Entry>, shared: &Shared) -> Result<Vec<Entry>, Failure> {
         let items: Vec<_> = batch.iter().map(|entry| entry.request(shared)).collect();
         let body = json!({ "items": items, "dry_run": self.dry_run });
         let answer: Answer = parsed(&self.posted(&body).await?)?;
@@ -86,22 +119,61 @@ impl<'a> Sending<'a> {
                 "The server answered another number of items than it was sent; use a client of the same release.",
             ));
         }
+        let mut again = Vec::new();
         for (entry, item) in batch.into_iter().zip(answer.items) {
-            self.tally.sent += 1;
-            match (item.status, item.problem) {
-                (201, _) => self.tally.created += 1,
-                (200, _) => self.tally.present += 1,
-                (_, Some(problem)) => {
-                    let reason = format!("{}: {}", problem.code, problem.detail);
-                    self.refuse(Refusal { file: entry.file, name: entry.name, reason });
+            again.extend(self.settle(entry, item).await?);
+        }
+        Ok(again)
+    }
+
+    /// Counts what came of an entry, or gives it back to be sent again.
+    async fn settle(&mut self, entry: Entry, item: ItemAnswer) -> Result<Option<Entry>, Failure> {
+        match (item.status, item.domain, item.problem) {
+            (201, ..) => self.tally.created += 1,
+            (200, Some(Present { id, removing_since: Some(_) }), _) => {
+                if self.is_gone(&id, StatusCode::GONE).await? {
+                    return Ok(Some(Entry { life: Life::after(&id), ..entry }));
                 }
-                (status, None) => {
-                    let reason = format!("the server answered {status}");
-                    self.refuse(Refusal { file: entry.file, name: entry.name, reason });
-                }
+                let reason = "being-removed: it is on its way out; run the same command again when it is gone";
+                self.refuse_because(entry, reason);
+            }
+            // A dry run does not say which domain it found; the one that was removed is none.
+            (200, None, _)
+                if self.dry_run && self.is_gone(&entry.name, StatusCode::NOT_FOUND).await? =>
+            {
+                self.tally.created += 1;
+            }
+            (200, ..) => self.tally.present += 1,
+            (_, _, Some(problem)) => return Ok(self.differs_or_refused(entry, &problem)),
+            (status, ..) => {
+                self.refuse_because(entry, &format!("the server answered {status}"));
             }
         }
-        Ok(())
+        Ok(None)
+    }
+
+    /// The key may have been used for another certificate, in a life of the name that is over: it is sent once more with its own.
+    /// If the name lives, that is refused, too, and the first reason is the one to tell.
+    fn differs_or_refused(&mut self, entry: Entry, problem: &Problem) -> Option<Entry> {
+        let reason = format!("{}: {}", problem.code, problem.detail);
+        if problem.code == MISMATCH
+            && let Some(life) = entry.sha256().and_then(|sha256| entry.life.with(&sha256))
+        {
+            return Some(Entry { life, differs: Some(reason), ..entry });
+        }
+        let first = entry.differs.clone().filter(|_| problem.code == IN_USE);
+        self.refuse_because(entry, &first.unwrap_or(reason));
+        None
+    }
+
+    /// Is there no such domain any more? By its name that is 404, by its id 410.
+    async fn is_gone(&self, key: &str, status: StatusCode) -> Result<bool, Failure> {
+        let path = format!("/v1/domains/{}", step(key));
+        Ok(self.api.send(Method::GET, &path, None).await?.status() == status)
+    }
+
+    fn refuse_because(&mut self, entry: Entry, reason: &str) {
+        self.refuse(Refusal { file: entry.file, name: entry.name, reason: reason.to_owned() });
     }
 
     /// Sends a batch until the server takes it. Doing so twice is harmless: every item has its idempotency key.

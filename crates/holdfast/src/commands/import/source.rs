@@ -6,7 +6,7 @@ use holdfast_acme::certificate;
 
 use super::{
     crt_list, csv,
-    entry::{Entry, Found, Owner},
+    entry::{Entry, Found, Life, Owner},
     pem::{self, Bundle},
 };
 use crate::failure::Failure;
@@ -119,6 +119,8 @@ fn entry(file: &Path, name: &str, bundle: &Bundle, owner: Owner) -> Entry {
         chain: bundle.chain.clone(),
         key: bundle.key.clone(),
         owner,
+        life: Life::default(),
+        differs: None,
     }
 }
 
