@@ -52,6 +52,11 @@ pub fn peak_resident(pid: u32) -> Result<u64> {
     status_line(pid, "VmHWM:")
 }
 
+/// Begins to look anew for the most memory that a process has resident.
+pub fn forget_peak(pid: u32) -> Result<()> {
+    Ok(fs::write(format!("/proc/{pid}/clear_refs"), "5")?)
+}
+
 fn status_line(pid: u32, name: &str) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(name)).context("no such line")?;
