@@ -136,7 +136,7 @@ async fn session(
     };
     tracing::info!(epoch = revision.epoch, number = revision.number, "the edge is registered");
     let outbox = Outbox::new(revision);
-    let follower = Follower::new(feed.as_ref(), target.as_ref(), &config, &outbox, revision);
+    let follower = Follower::new(feed.clone(), target.clone(), &config, &outbox, revision);
     let reason = tokio::select! {
         reason = follower.run(&stop) => reason,
         reason = report::run(feed.as_ref(), &config, &outbox) => reason,

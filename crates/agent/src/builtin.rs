@@ -42,6 +42,7 @@ use holdfast_gateway::listener;
 use holdfast_model::{Hostname, Note};
 use holdfast_store::{Change, NewEdge, SharedStore};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
 pub use self::config::{EdgeConfig, EdgeLimits};
@@ -199,9 +200,18 @@ impl Target for BuiltinEdge {
     async fn apply(
         &self,
         changes: &[Change],
-        bundles: &dyn Bundles,
+        bundles: Arc<dyn Bundles>,
+        ready: &UnboundedSender<usize>,
     ) -> Result<Vec<Result<(), Note>>> {
-        let puts: Vec<_> = changes.iter().map(|change| self.put(change, bundles)).collect();
+        let bundles = bundles.as_ref();
+        let puts = changes.iter().enumerate().map(|(at, change)| async move {
+            let done = self.put(change, bundles).await;
+            if let Ok(Ok(())) = done {
+                ready.send(at).ok();
+            }
+            done
+        });
+        let puts: Vec<_> = puts.collect();
         let results: Vec<_> = stream::iter(puts).buffered(FETCHES).collect().await;
         results.into_iter().collect()
     }

@@ -82,7 +82,8 @@ impl Checked {
         }
     }
 
-    fn of(bundle: &Bundle, change: &Change) -> Result<Self> {
+    /// Looks at a certificate that is to be put in place for a change.
+    pub(crate) fn of(bundle: &Bundle, change: &Change) -> Result<Self> {
         let unusable = |source| Error::Unusable { name: change.name.to_string(), source };
         Self::look_at(bundle, change).map_err(unusable)
     }

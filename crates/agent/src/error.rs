@@ -26,6 +26,14 @@ pub enum Error {
         /// What the way there said.
         source: Box<dyn StdError + Send + Sync>,
     },
+    /// The control plane asks to be left alone for a while.
+    #[error("the control plane asks to be asked again in {after:?}")]
+    Busy {
+        /// For how long.
+        after: Duration,
+        /// Its words.
+        source: Box<dyn StdError + Send + Sync>,
+    },
     /// The control plane answered, and will answer the same again.
     #[error("the control plane refused")]
     Refused {
@@ -203,7 +211,19 @@ impl Error {
     /// Would the same call, later, perhaps succeed, for reasons that have nothing to do with the name?
     #[must_use]
     pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::Unavailable { .. } | Self::Timeout(_) | Self::Unregistered)
+        matches!(
+            self,
+            Self::Unavailable { .. } | Self::Busy { .. } | Self::Timeout(_) | Self::Unregistered
+        )
+    }
+
+    /// For how long the control plane wants to be left alone, if it said so.
+    #[must_use]
+    pub const fn asked_rest(&self) -> Option<Duration> {
+        match self {
+            Self::Busy { after, .. } => Some(*after),
+            _ => None,
+        }
     }
 
     /// As it is reported: a stable code, and the whole chain of causes.
@@ -216,7 +236,9 @@ impl Error {
         match self {
             Self::RevisionGone => "edge-revision-gone",
             Self::Unregistered => "edge-unregistered",
-            Self::Unavailable { .. } | Self::Timeout(_) => "edge-control-plane-unreachable",
+            Self::Unavailable { .. } | Self::Busy { .. } | Self::Timeout(_) => {
+                "edge-control-plane-unreachable"
+            }
             Self::Refused { .. } => "edge-control-plane-refused",
             Self::Unusable { .. } => "edge-certificate-unusable",
             Self::Unseen { .. } => "edge-handshake-failed",

@@ -8,6 +8,7 @@ mod reload;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -17,6 +18,7 @@ use holdfast_gateway::point::{Point, around_sync};
 use holdfast_model::{Hostname, Note};
 use holdfast_store::Change;
 use tokio::sync::Mutex;
+use tokio::sync::mpsc::UnboundedSender;
 
 use self::reload::Reload;
 use crate::checked::{Checked, Print};
@@ -151,7 +153,8 @@ impl Target for FilesTarget {
     async fn apply(
         &self,
         changes: &[Change],
-        bundles: &dyn Bundles,
+        bundles: Arc<dyn Bundles>,
+        _: &UnboundedSender<usize>,
     ) -> Result<Vec<Result<(), Note>>> {
         let mut state = self.state.lock().await;
         let held = self.held(&mut state).await?;
@@ -165,6 +168,7 @@ impl Target for FilesTarget {
         if !wanted.is_empty() {
             self.reload.is_due().await?;
         }
+        let bundles = bundles.as_ref();
         let puts = wanted
             .into_iter()
             .map(|(at, change)| async move { (at, self.put(change, bundles).await) });

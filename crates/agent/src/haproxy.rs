@@ -1,7 +1,7 @@
 //! HAProxy as an edge: certificates on its disk for its next start, and in its memory without a reload.
 //!
 //! ```text
-//!   apply:    fetch, check -> write NAME.pem -> new, set, commit -> write the list -> add to the list -> show
+//!   apply:    fetch, check -> write NAME.pem -> new, set, commit -> write the list -> add to the list -> show ([`put`])
 //!   withdraw: write the list -> delete from the list, delete -> remove NAME.pem
 //! ```
 //!
@@ -11,25 +11,30 @@
 //! compared first. Nothing here knows what is to be served.
 
 mod adopt;
+mod ahead;
 mod disk;
+mod group;
+mod list;
 mod memory;
 mod put;
 mod refill;
 mod runtime;
 mod stranger;
 mod transaction;
+mod turn;
 mod withdraw;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Mutex as SyncMutex, PoisonError};
+use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use holdfast_model::{Hostname, Note};
 use holdfast_store::{Adoption, Change, Stranger};
 use tokio::sync::Mutex;
+use tokio::sync::mpsc::UnboundedSender;
 
 use self::disk::{Disk, blocking};
 pub use self::runtime::RuntimeAddress;
@@ -155,6 +160,8 @@ impl HaproxyTarget {
         let identity = runtime.identity().await?;
         let known = state.compared.take().as_ref() == Some(&identity);
         if !known {
+            let disk = state.disk()?;
+            disk.turn = disk.turn.next().await?;
             self.refill(state, &mut runtime).await?;
         }
         Ok((runtime, identity, !known))
@@ -192,11 +199,13 @@ impl Target for HaproxyTarget {
     async fn apply(
         &self,
         changes: &[Change],
-        bundles: &dyn Bundles,
+        bundles: Arc<dyn Bundles>,
+        ready: &UnboundedSender<usize>,
     ) -> Result<Vec<Result<(), Note>>> {
         let mut state = self.state.lock().await;
         let (mut runtime, identity, _) = self.ready(&mut state).await?;
-        let results = self.put_all(&mut state, &mut runtime, &identity, changes, bundles).await?;
+        let put = self.put_all(&mut state, &mut runtime, &identity, changes, bundles, ready);
+        let results = put.await?;
         Self::done(&mut state, identity);
         Ok(results)
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use holdfast_model::{Hostname, Note};
 use holdfast_store::{Adoption, Change};
+use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{Bundles, Error, Inventory, Result, Target};
 
@@ -26,7 +27,12 @@ fn refused<T>(things: &[T]) -> Vec<Result<(), Note>> {
 
 #[async_trait]
 impl Target for Observing {
-    async fn apply(&self, changes: &[Change], _: &dyn Bundles) -> Result<Vec<Result<(), Note>>> {
+    async fn apply(
+        &self,
+        changes: &[Change],
+        _: Arc<dyn Bundles>,
+        _: &UnboundedSender<usize>,
+    ) -> Result<Vec<Result<(), Note>>> {
         Ok(refused(changes))
     }
 

@@ -1,11 +1,13 @@
 //! What certificates are put on, and looked at.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use holdfast_model::{Hostname, Note};
 use holdfast_store::{Adoption, Change, Stranger};
+use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{Bundles, Error, Result};
 
@@ -28,10 +30,13 @@ pub trait Target: Send + Sync {
     /// Puts the certificates of these changes in place, fetching each from `bundles`; none of them is a
     /// tombstone. A result per change, in the same order: a refusal of one must not touch the others. An error
     /// means that the target, or the way to the certificates, is out of order as a whole; all of it is tried again.
+    ///
+    /// What is in place before the rest is may be told to `ready`, by its place among the changes: it is looked at meanwhile.
     async fn apply(
         &self,
         changes: &[Change],
-        bundles: &dyn Bundles,
+        bundles: Arc<dyn Bundles>,
+        ready: &UnboundedSender<usize>,
     ) -> Result<Vec<Result<(), Note>>>;
 
     /// Stops serving these names; a name that is not served is no error. A result per name, in the same order.

@@ -1,18 +1,20 @@
 //! Follows the changes: applies them, looks, and tries again what did not come out as desired.
 
 mod compare;
+mod look;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::{StreamExt as _, stream};
 use holdfast_model::{Hostname, Note};
 use holdfast_store::{Change, Changes, Observation, Revision};
+use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::look::Looks;
 use super::outbox::{Outbox, Topic};
 use super::progress::Progress;
 use super::retry::{REPORTED_FROM, Retries, Task};
@@ -24,15 +26,15 @@ use crate::{Error, Feed, News, Result, Target};
 /// When nothing was seen for so long, what was seen before is reported without the rest of its batch.
 const LULL: Duration = Duration::from_millis(50);
 
-/// So many are applied while as many are looked at.
-const PART: usize = 200;
+/// So many that were seen are reported without waiting for the rest.
+const TOLD: usize = 200;
 
 /// How long one call waits for a change.
 const WAIT: Duration = Duration::from_secs(30);
 
 pub(super) struct Follower<'a> {
-    feed: &'a dyn Feed,
-    target: &'a dyn Target,
+    feed: Arc<dyn Feed>,
+    target: Arc<dyn Target>,
     config: &'a AgentConfig,
     outbox: &'a Outbox,
     retries: Mutex<Retries>,
@@ -57,8 +59,8 @@ pub(super) struct Follower<'a> {
 
 impl<'a> Follower<'a> {
     pub(super) fn new(
-        feed: &'a dyn Feed,
-        target: &'a dyn Target,
+        feed: Arc<dyn Feed>,
+        target: Arc<dyn Target>,
         config: &'a AgentConfig,
         outbox: &'a Outbox,
         at: Revision,
@@ -205,57 +207,48 @@ impl<'a> Follower<'a> {
         self.retries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Applies and looks, in parts: while one is looked at, the next is applied. An error leaves everything to be done again.
+    /// Applies, and looks at what is in place while the rest is applied. An error leaves everything to be done again.
     async fn work(&self, mut tasks: Vec<Task>) -> Result<()> {
-        let mut applied = None;
-        while !tasks.is_empty() {
-            let rest = tasks.split_off(tasks.len().min(PART));
-            let part = std::mem::replace(&mut tasks, rest);
-            let refusals = match applied.take() {
-                None => self.apply(&part).await?,
-                Some((before, refusals)) => {
-                    let (refusals, ()) =
-                        tokio::join!(self.apply(&part), self.look_at(before, refusals));
-                    refusals?
-                }
-            };
-            applied = Some((part, refusals));
-        }
-        if let Some((last, refusals)) = applied {
-            self.look_at(last, refusals).await;
-        }
-        Ok(())
-    }
-
-    async fn look_at(&self, tasks: Vec<Task>, mut refusals: HashMap<Hostname, Note>) {
-        let (target, probes) = (self.target, self.config.probes);
-        let looks = tasks.into_iter().map(|task| {
-            let refused = refusals.remove(&task.change.name);
-            async move {
-                let seen = look(target, &task.change, refused).await;
-                (task, seen)
-            }
-        });
-        let mut looks = stream::iter(looks.collect::<Vec<_>>()).buffer_unordered(probes);
-        loop {
+        // The target counts what is to be put in place alone.
+        tasks.sort_by_key(|task| task.change.certificate.is_none());
+        let changes: Vec<_> = tasks.iter().map(|task| task.change.clone()).collect();
+        let (ready, mut places) = mpsc::unbounded_channel();
+        let mut looks = Looks::new(self.target.clone(), self.config.probes, tasks);
+        let mut apply = std::pin::pin!(self.apply(&changes, &ready));
+        let (mut applied, mut untold) = (None, 0);
+        while applied.is_none() || !looks.is_idle() {
             tokio::select! {
-                look = looks.next() => match look {
-                    Some((task, seen)) => self.settle(task, seen),
-                    None => return,
-                },
+                done = &mut apply, if applied.is_none() => {
+                    applied = Some(done.map(|refusals| looks.rest(refusals)));
+                }
+                Some(at) = places.recv(), if applied.is_none() => looks.begin(at),
+                Some((task, seen)) = looks.next() => {
+                    self.settle(task, seen);
+                    untold += 1;
+                }
                 // Those who were seen need not wait for the slowest.
-                () = tokio::time::sleep(LULL) => self.outbox.flush(),
+                () = tokio::time::sleep(LULL), if untold > 0 => {
+                    self.outbox.flush();
+                    untold = 0;
+                }
+            }
+            if untold >= TOLD {
+                self.outbox.flush();
+                untold = 0;
             }
         }
+        applied.unwrap_or(Ok(()))
     }
 
     /// Puts in place what is to be served, and takes away what is not; gives what was refused.
-    async fn apply(&self, tasks: &[Task]) -> Result<HashMap<Hostname, Note>> {
+    async fn apply(
+        &self,
+        changes: &[Change],
+        ready: &UnboundedSender<usize>,
+    ) -> Result<HashMap<Hostname, Note>> {
         let began = Instant::now();
-        let (gone, wanted): (Vec<_>, Vec<_>) = tasks
-            .iter()
-            .map(|task| task.change.clone())
-            .partition(|change| change.certificate.is_none());
+        let (gone, wanted): (Vec<_>, Vec<_>) =
+            changes.iter().cloned().partition(|change| change.certificate.is_none());
         let mut refusals = HashMap::new();
         if !gone.is_empty() {
             let names: Vec<_> = gone.into_iter().map(|change| change.name).collect();
@@ -264,7 +257,7 @@ impl<'a> Follower<'a> {
             refusals.extend(failed.filter_map(|(name, done)| Some((name, done.err()?))));
         }
         if !wanted.is_empty() {
-            let results = self.target.apply(&wanted, self.feed).await?;
+            let results = self.target.apply(&wanted, self.feed.clone(), ready).await?;
             let failed = wanted.into_iter().zip(results);
             refusals.extend(failed.filter_map(|(change, done)| Some((change.name, done.err()?))));
         }
@@ -290,38 +283,5 @@ impl<'a> Follower<'a> {
             self.outbox.saw(seen);
         }
         self.retries().failed(task, Instant::now());
-    }
-}
-
-/// Makes the handshake and says whether what it shows is what was wanted.
-async fn look(target: &dyn Target, change: &Change, refused: Option<Note>) -> Observation {
-    let wanted = change.certificate.as_ref().map(|(_, sha256)| sha256);
-    let (sha256, error) = match target.probe(&change.name).await {
-        // Whatever was said of applying: what is served is what counts.
-        Ok(seen) if seen.as_ref() == wanted => (seen, None),
-        Ok(seen) => {
-            let note = refused.unwrap_or_else(|| differs(seen.as_ref(), wanted));
-            (seen, Some(note))
-        }
-        Err(error) => (None, Some(refused.unwrap_or_else(|| error.note()))),
-    };
-    Observation { domain: change.domain, sha256, error }
-}
-
-fn differs(seen: Option<&String>, wanted: Option<&String>) -> Note {
-    match (seen, wanted) {
-        (Some(seen), Some(wanted)) => Note::new(
-            "edge-serves-another",
-            format!("the edge serves certificate {seen}, not {wanted}"),
-        ),
-        (None, Some(wanted)) => Note::new(
-            "edge-does-not-serve",
-            format!("the edge refuses the name; it should serve certificate {wanted}"),
-        ),
-        (Some(seen), None) => Note::new(
-            "edge-still-serves",
-            format!("the edge still serves certificate {seen}; the name was withdrawn"),
-        ),
-        (None, None) => Note::new("edge-does-not-serve", "the edge refuses the name"),
     }
 }

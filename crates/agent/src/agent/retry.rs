@@ -81,8 +81,7 @@ impl Retries {
     /// Everything up to here may be reported as done with, if it was applied up to `applied`.
     pub(super) fn settled_up_to(&self, applied: Revision) -> Revision {
         let held = self.0.values().filter(|(task, _)| task.failures <= HELD_UP_TO);
-        let before =
-            |at: Revision| Revision { epoch: at.epoch, number: at.number.saturating_sub(1) };
+        let before = |at: Revision| Revision { epoch: at.epoch, number: (at.number - 1).max(0) };
         held.map(|(task, _)| before(task.change.revision)).fold(applied, Ord::min)
     }
 }

@@ -8,6 +8,9 @@ use crate::error::{Error, chain};
 const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(5);
 
+/// No longer than this is anybody left alone, whatever they ask for: an edge counts as live for thirty seconds.
+const LONGEST_ASKED: Duration = Duration::from_secs(20);
+
 pub(super) struct Trouble {
     what: &'static str,
     rest: Option<Duration>,
@@ -27,7 +30,10 @@ impl Trouble {
         }
         let rest = self.rest.unwrap_or(FIRST);
         self.rest = Some((rest * 2).min(LONGEST));
-        tokio::time::sleep(scattered(rest)).await;
+        // Who asks for a rest gets all of it, and a little more, so that not everybody is back at once.
+        let asked = error.asked_rest().map(|asked| asked.min(LONGEST_ASKED) + scattered(FIRST));
+        let rest = scattered(rest);
+        tokio::time::sleep(asked.map_or(rest, |asked| asked.max(rest))).await;
     }
 
     pub(super) fn is_over(&mut self) {
@@ -41,4 +47,29 @@ impl Trouble {
 fn scattered(rest: Duration) -> Duration {
     let random = RandomState::new().hash_one(std::process::id()) % 1_001;
     rest.mul_f64(0.5 + f64::from(u32::try_from(random).unwrap_or(500)) / 1_000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_for_a_rest_gets_it_up_to_a_limit() {
+        let rested = async |asked: u64| {
+            let error = Error::Busy { after: Duration::from_secs(asked), source: "test".into() };
+            let (begun, mut trouble) = (Instant::now(), Trouble::new("a test"));
+            trouble.rest_after(&error).await;
+            begun.elapsed()
+        };
+        let within = |seconds| Duration::from_secs(seconds)..Duration::from_secs(seconds + 1);
+        for (asked, rest) in [(0, 0), (1, 1), (7, 7), (20, 20), (86_400, 20)] {
+            assert!(within(rest).contains(&rested(asked).await), "{asked} s were asked for");
+        }
+        // Where nobody asks, the first rest is short.
+        let (begun, mut trouble) = (Instant::now(), Trouble::new("a test"));
+        trouble.rest_after(&Error::Unavailable { source: "test".into() }).await;
+        assert!(begun.elapsed() < Duration::from_secs(1));
+    }
 }

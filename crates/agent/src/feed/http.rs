@@ -17,7 +17,7 @@ use bytes::Bytes;
 use holdfast_model::{CertificateSummary, Timestamp};
 use holdfast_store::{Bundle, Change, Revision, Secret};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use serde_json::json;
 
 use self::lines::Lines;
@@ -108,19 +108,19 @@ impl HttpFeed {
     ) -> Result<Response<Bytes>> {
         let request = self.request(&method, path, body)?;
         let answer = self.transport.send(request, wait + ANSWER_LIMIT).await?;
-        self.accepted(answer.status(), answer.body())?;
+        self.accepted(answer.status(), answer.headers(), answer.body())?;
         Ok(answer)
     }
 
     /// Tells answers that are none from those that are.
-    fn accepted(&self, status: StatusCode, body: &[u8]) -> Result<()> {
+    fn accepted(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Result<()> {
         if status.is_success() {
             return Ok(());
         }
         if status == StatusCode::UNAUTHORIZED {
             *self.token.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
-        Err(wire::refusal(status, body))
+        Err(wire::refusal(status, headers, body))
     }
 }
 
@@ -195,7 +195,7 @@ impl Feed for HttpFeed {
         if !head.status.is_success() {
             let body = lines.rest().await?;
             return self
-                .accepted(head.status, &body)
+                .accepted(head.status, &head.headers, &body)
                 .and(Err(Error::Nonsense("no answer".to_owned())));
         }
         let mut listing = wire::Listed::default();

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use holdfast_store::{
-    Bundle, Change, EdgeId, Error as StoreError, NewEdge, Page, Revision, SharedStore, Topic,
+    Actor, Bundle, Change, EdgeId, Error as StoreError, NewEdge, Page, Revision, SharedStore, Topic,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Bundles, Feed, Listing, News, Report};
+use super::{Adopted, Bundles, Feed, Listing, News, Report};
 use crate::{Error, Result};
 
 /// How many names are read at once for a listing.
@@ -33,6 +33,28 @@ impl StoreFeed {
     pub fn new(store: SharedStore, edge: NewEdge) -> Self {
         let deployments = store.wake(Topic::Deployments);
         Self { store, edge, id: Mutex::new(None), deployments }
+    }
+
+    /// What was asked for is told, each once, and why it was not done.
+    async fn end_adoptions(&self, edge: EdgeId, adopted: &[Adopted]) -> Result<()> {
+        let done: Vec<_> = adopted.iter().map(|one| one.adoption.clone()).collect();
+        let name = &self.edge.name;
+        let actor = Actor { instance: name.clone(), name: format!("edge:{name}") };
+        for one in self.store.adopted(edge, &done).await.map_err(unregistered)? {
+            let why = adopted.iter().find(|said| said.adoption == one);
+            let (kind, detail) = match why.and_then(|said| said.error.as_ref()) {
+                None => ("edge-adopted", format!("edge `{name}` took over {}", one.file)),
+                Some(note) => {
+                    let why = &note.detail;
+                    (
+                        "edge-adopt-failed",
+                        format!("edge `{name}` did not take over {}: {why}", one.file),
+                    )
+                }
+            };
+            self.store.notice(&actor, kind, one.name.as_str(), &detail).await?;
+        }
+        Ok(())
     }
 
     fn id(&self) -> Result<EdgeId> {
@@ -98,8 +120,7 @@ impl Feed for StoreFeed {
             self.store.keep_strangers(edge, strangers).await.map_err(unregistered)?;
         }
         if !report.adopted.is_empty() {
-            let done: Vec<_> = report.adopted.iter().map(|one| one.adoption.clone()).collect();
-            self.store.adopted(edge, &done).await.map_err(unregistered)?;
+            self.end_adoptions(edge, &report.adopted).await?;
         }
         self.store.observe(edge, &report.seen).await.map_err(unregistered)
     }

@@ -14,6 +14,7 @@ use holdfast_gateway::point::{Point, around_sync};
 use holdfast_model::Hostname;
 
 use super::HaproxyConfig;
+use super::turn::Turn;
 use crate::checked::Print;
 use crate::{Error, Result};
 
@@ -30,13 +31,19 @@ pub(super) struct Entry {
     pub(super) loaded: bool,
     /// Is it in HAProxy's list?
     pub(super) listed: bool,
+    /// Is it on the list on disk, as far as that was written by us?
+    pub(super) on_list: bool,
 }
 
 pub(super) struct Disk {
-    directory: String,
-    crt_list: PathBuf,
+    pub(super) directory: String,
+    pub(super) crt_list: PathBuf,
     adopted_file: PathBuf,
     pub(super) entries: HashMap<Hostname, Entry>,
+    /// The list as last written.
+    pub(super) known: Option<String>,
+    /// Who may write; another with each beginning anew.
+    pub(super) turn: Turn,
 }
 
 /// Runs what blocks where blocking is allowed.
@@ -60,13 +67,12 @@ impl Disk {
         }
         let adopted_file = config.data.join("adopted");
         let crt_list = config.crt_list.clone();
-        let mut disk = Self { directory, crt_list, adopted_file, entries: HashMap::new() };
+        let (entries, known, turn) = (HashMap::new(), None, Turn::default());
+        let mut disk = Self { directory, crt_list, adopted_file, entries, known, turn };
         disk.read_directory()?;
         disk.read_adopted()?;
         disk.write_default()?;
-        if let Some((path, text)) = disk.changed_list(&HashSet::new())? {
-            write(&path, text.as_bytes())?;
-        }
+        disk.write_list_now()?;
         Ok(disk)
     }
 
@@ -119,8 +125,13 @@ impl Disk {
 
     /// Is this file ours, by its place?
     pub(super) fn name_of(&self, file: &str) -> Option<Hostname> {
-        let name = file.strip_prefix(&self.directory)?.strip_prefix('/')?.strip_suffix(".pem")?;
+        let name = self.base_name(file)?;
         Hostname::parse_host(name).ok().filter(|host| host.as_str() == name)
+    }
+
+    /// What a file in our directory is called, whether or not that is a name.
+    pub(super) fn base_name<'a>(&self, file: &'a str) -> Option<&'a str> {
+        file.strip_prefix(&self.directory)?.strip_prefix('/')?.strip_suffix(".pem")
     }
 
     pub(super) fn default_file(&self) -> String {
@@ -145,59 +156,6 @@ impl Disk {
         adopted.unwrap_or_else(|| format!("{}/{name}.pem", self.directory))
     }
 
-    /// Writes the list, if it is not as it should be: lines of others as they are, then ours, without those that go.
-    pub(super) async fn write_list(&self, going: &HashSet<Hostname>) -> Result<()> {
-        match self.changed_list(going)? {
-            None => Ok(()),
-            Some((path, text)) => blocking(move || write(&path, text.as_bytes())).await,
-        }
-    }
-
-    /// The list and its new text, if that is another than it has.
-    fn changed_list(&self, going: &HashSet<Hostname>) -> Result<Option<(PathBuf, String)>> {
-        let before = match std::fs::read_to_string(&self.crt_list) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-            Err(source) => return Err(unusable(&self.crt_list, source)),
-        };
-        let after = self.list(&before, going);
-        Ok((after != before).then(|| (self.crt_list.clone(), after)))
-    }
-
-    fn list(&self, before: &str, going: &HashSet<Hostname>) -> String {
-        let file = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();
-        let mut lines: Vec<String> = before
-            .lines()
-            .filter(|line| self.name_of(&file(line)).is_none())
-            .map(str::to_owned)
-            .collect();
-        // HAProxy's first certificate is its default, and cannot be removed while it runs.
-        let default = self.default_file();
-        if !lines.iter().any(|line| file(line) == default) {
-            lines.insert(0, format!("{default} !*"));
-        }
-        let ours: BTreeMap<_, _> = self
-            .entries
-            .iter()
-            .filter(|(name, entry)| entry.adopted.is_none() && !going.contains(*name))
-            .collect();
-        lines.extend(ours.keys().map(|name| format!("{}/{name}.pem {name}", self.directory)));
-        lines.iter().map(|line| format!("{line}\n")).collect()
-    }
-
-    /// Takes the lines of a file off a list of others.
-    pub(super) fn unlist(list: &str, gone: &str) -> Result<()> {
-        let path = Path::new(list);
-        let before = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(source) => return Err(unusable(path, source)),
-        };
-        let kept = before.lines().filter(|line| line.split_whitespace().next() != Some(gone));
-        let after: String = kept.map(|line| format!("{line}\n")).collect();
-        if after == before { Ok(()) } else { write(path, after.as_bytes()) }
-    }
-
     /// Keeps which files were taken over.
     pub(super) fn write_adopted(&self) -> Result<()> {
         let adopted: BTreeMap<_, _> = self
@@ -213,7 +171,7 @@ impl Disk {
 
 impl Entry {
     pub(super) const fn new(print: Print, adopted: Option<String>) -> Self {
-        Self { print, adopted, loaded: false, listed: false }
+        Self { print, adopted, loaded: false, listed: false, on_list: false }
     }
 }
 

@@ -1,41 +1,49 @@
 //! Puts certificates in place, on disk and then in memory.
+//!
+//! ```text
+//!   ahead:   fetch, check, write NAME.pem   (a task of its own)
+//!   socket:  new, set, commit ............. new, set, commit ...   of the next portion
+//!   beside:          write the list                                of the portion before
+//!   socket:                                 add to the list, show  of the portion before -> ready to be looked at
+//! ```
 
-use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
-use futures_util::{StreamExt as _, stream};
 use holdfast_model::{Hostname, Note};
 use holdfast_store::Change;
-use zeroize::Zeroizing;
+use tokio::sync::mpsc::UnboundedSender;
 
-use super::disk::{self, Disk, Entry, blocking};
+use super::ahead::{Ahead, Wanted, Written};
+use super::disk::{self, Disk, Entry};
+use super::list::Appending;
 use super::memory::{add, show};
 use super::runtime::{Identity, Runtime};
 use super::{HaproxyTarget, State, transaction};
-use crate::checked::{Checked, Print};
+use crate::checked::Print;
 use crate::{Bundles, Error, Result};
 
-/// So many files are written at once: each waits for the disk.
-const WRITES: usize = 24;
+/// So many are listed, shown and handed over together.
+const PORTION: usize = 32;
 
-/// What a command takes beside the certificate.
-const COMMAND_ROOM: usize = 64;
+/// When nothing comes for so long, a portion is taken as it is.
+const LULL: Duration = Duration::from_millis(20);
 
-/// A change on its way.
-struct Wanted<'a> {
-    at: usize,
-    change: &'a Change,
-    file: String,
-}
+/// Certificates with their places among the changes.
+type Portion = Vec<(usize, Hostname)>;
 
-/// A certificate that is on disk now.
-struct Written {
-    name: Hostname,
-    file: String,
-    print: Print,
-    pem: Zeroizing<String>,
-    /// What the file held before.
-    before: Option<Zeroizing<Vec<u8>>>,
+/// A number of changes being put in place.
+struct Putting<'a> {
+    target: &'a HaproxyTarget,
+    disk: &'a mut Disk,
+    runtime: &'a mut Runtime,
+    identity: &'a Identity,
+    ready: &'a UnboundedSender<usize>,
+    results: Vec<Result<(), Note>>,
+    /// In memory, and nothing more.
+    loaded: Portion,
+    /// In memory, and being written to the list.
+    listing: Option<(Portion, Appending)>,
 }
 
 impl HaproxyTarget {
@@ -45,109 +53,145 @@ impl HaproxyTarget {
         runtime: &mut Runtime,
         identity: &Identity,
         changes: &[Change],
-        bundles: &dyn Bundles,
+        bundles: Arc<dyn Bundles>,
+        ready: &UnboundedSender<usize>,
     ) -> Result<Vec<Result<(), Note>>> {
         let mut results: Vec<Result<(), Note>> = changes.iter().map(|_| Ok(())).collect();
         let wanted = wanted(state, changes, &mut results)?;
-        let writes = wanted.into_iter().map(|one| self.write(one, bundles)).collect::<Vec<_>>();
-        let mut writes = stream::iter(writes).buffered(WRITES);
-        let mut loaded = Vec::new();
-        while let Some((at, written)) = writes.next().await {
-            if runtime.is_stale() {
-                *runtime = self.reconnect(identity).await?;
-            }
-            let done = match written? {
-                Ok(written) => load(state.disk()?, runtime, written).await?,
-                Err(error) => Err(error.note()),
-            };
-            match done {
-                Ok(name) => loaded.push((at, name)),
-                Err(note) => set(&mut results, at, Err(note)),
-            }
-        }
-        self.list_all(state, runtime, &mut loaded, &mut results).await?;
-        verify(state.disk()?, runtime, &loaded, &mut results).await?;
-        for (_, name) in &loaded {
-            self.forget_withdrawn(name);
-        }
-        Ok(results)
-    }
-
-    /// Fetches, checks and writes one.
-    async fn write(
-        &self,
-        wanted: Wanted<'_>,
-        bundles: &dyn Bundles,
-    ) -> (usize, Result<Result<Written>>) {
-        let Wanted { at, change, file } = wanted;
-        let checked = match Checked::fetch(change, bundles).await {
-            Ok(Ok(checked)) => checked,
-            Ok(Err(error)) => return (at, Ok(Err(error))),
-            Err(error) => return (at, Err(error)),
-        };
-        let pem = checked.combined();
-        // Before anything is on disk: what cannot be loaded must not be found by the next start either.
-        let (bytes, limit) = (pem.len() + file.len() + COMMAND_ROOM, self.config.bufsize);
-        if bytes >= limit {
-            return (at, Ok(Err(Error::PayloadTooLarge { bytes, limit })));
-        }
-        let (name, print) = (checked.name, checked.print);
-        let written = blocking(move || {
-            let path = PathBuf::from(&file);
-            let before = std::fs::read(&path).ok().map(Zeroizing::new);
-            disk::write(&path, pem.as_bytes())?;
-            Ok(Written { name, file, print, pem, before })
-        });
-        (at, Ok(written.await))
-    }
-
-    /// Puts those that are new on the list, on disk and then in memory. Those that fail leave `loaded`.
-    async fn list_all(
-        &self,
-        state: &mut State,
-        runtime: &mut Runtime,
-        loaded: &mut Vec<(usize, Hostname)>,
-        results: &mut [Result<(), Note>],
-    ) -> Result<()> {
         let disk = state.disk()?;
-        if !loaded.iter().any(|(_, name)| is_unlisted(disk, name)) {
+        let mut ahead = Ahead::begin(wanted, bundles, disk.turn.clone(), self.config.bufsize);
+        let (loaded, listing, target) = (Vec::new(), None, self);
+        let mut putting =
+            Putting { target, disk, runtime, identity, ready, results, loaded, listing };
+        while let Some(group) = putting.next(&mut ahead).await? {
+            for (at, written) in group {
+                putting.load(at, written).await?;
+            }
+            if putting.loaded.len() >= PORTION {
+                putting.list().await?;
+            }
+        }
+        putting.list().await?;
+        putting.hand_over().await?;
+        Ok(putting.results)
+    }
+}
+
+impl Putting<'_> {
+    /// What is on disk next. What was loaded does not wait for it longer than a little.
+    async fn next(&mut self, ahead: &mut Ahead) -> Result<Option<Vec<(usize, Result<Written>)>>> {
+        if let Ok(next) = tokio::time::timeout(LULL, ahead.next()).await {
+            return next;
+        }
+        self.list().await?;
+        self.hand_over().await?;
+        ahead.next().await
+    }
+
+    /// Another connection where the one there is may be hung up on.
+    async fn stay_connected(&mut self) -> Result<()> {
+        if self.runtime.is_stale() {
+            *self.runtime = self.target.reconnect(self.identity).await?;
+        }
+        Ok(())
+    }
+
+    async fn load(&mut self, at: usize, written: Result<Written>) -> Result<()> {
+        self.stay_connected().await?;
+        let done = match written {
+            Ok(written) => load(self.disk, self.runtime, written).await?,
+            Err(error) => Err(error.note()),
+        };
+        match done {
+            Ok(name) => self.loaded.push((at, name)),
+            Err(note) => self.refuse(at, note),
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, at: usize, note: Note) {
+        set(&mut self.results, at, Err(note));
+    }
+
+    /// Takes what is loaded as a portion: begins to list what is new in it, and hands over the portion before.
+    async fn list(&mut self) -> Result<()> {
+        self.hand_over().await?;
+        let portion = std::mem::take(&mut self.loaded);
+        let names: Vec<_> = portion.iter().map(|(_, name)| name.clone()).collect();
+        if names.iter().any(|name| self.disk.is_off_list(name)) {
+            let begun = self.disk.append(&names);
+            self.listing = Some((portion, begun));
             return Ok(());
         }
-        let written = disk.write_list(&HashSet::new()).await;
-        let (list, mut kept) = (self.crt_list(), Vec::new());
-        let failed = written.err().map(|error| error.note());
-        for (at, name) in loaded.drain(..) {
-            if is_unlisted(disk, &name) {
-                let file = disk.file(&name);
-                let added = match &failed {
-                    Some(note) => Err(note.clone()),
-                    None => refusal(add(runtime, &list, &file, name.as_str()).await)?,
-                };
-                if let Err(note) = added {
-                    set(results, at, Err(note));
+        self.show(portion).await
+    }
+
+    /// Ends the portion that is being listed: on the list in memory too, looked at, and told of.
+    async fn hand_over(&mut self) -> Result<()> {
+        let Some((portion, begun)) = self.listing.take() else { return Ok(()) };
+        let names: Vec<_> = portion.iter().map(|(_, name)| name.clone()).collect();
+        if let Err(error) = self.disk.appended(begun, &names).await {
+            let note = error.note();
+            for (at, _) in portion {
+                self.refuse(at, note.clone());
+            }
+            return Ok(());
+        }
+        self.show(portion).await
+    }
+
+    /// Adds to the list in memory what is not there, and looks whether each holds what it should: a transaction that was
+    /// crossed shows here at the latest.
+    async fn show(&mut self, portion: Portion) -> Result<()> {
+        if portion.is_empty() {
+            return Ok(());
+        }
+        self.stay_connected().await?;
+        let portion = self.add(portion).await?;
+        let files: Vec<_> = portion.iter().map(|(_, name)| self.disk.file(name)).collect();
+        let shown = show(self.runtime, &files).await?;
+        for (((at, name), file), shown) in portion.into_iter().zip(files).zip(shown) {
+            let Some(entry) = self.disk.entries.get_mut(&name) else { continue };
+            if shown.sha1 == Some(entry.print.sha1) {
+                self.target.forget_withdrawn(&name);
+                self.ready.send(at).ok();
+                continue;
+            }
+            entry.loaded = false;
+            let said = "it holds another certificate than the one just committed".to_owned();
+            let command = format!("show ssl cert {file}");
+            self.refuse(at, Error::ProxyRefused { command, said }.note());
+        }
+        Ok(())
+    }
+
+    /// Gives those that were not refused.
+    async fn add(&mut self, portion: Portion) -> Result<Portion> {
+        let (list, mut kept) = (self.target.crt_list(), Vec::with_capacity(portion.len()));
+        for (at, name) in portion {
+            let Some(entry) = self.disk.entries.get(&name) else { continue };
+            if !entry.listed {
+                let file = self.disk.file(&name);
+                if let Err(note) = refusal(add(self.runtime, &list, &file, name.as_str()).await)? {
+                    self.refuse(at, note);
                     continue;
                 }
-                if let Some(entry) = disk.entries.get_mut(&name) {
+                if let Some(entry) = self.disk.entries.get_mut(&name) {
                     entry.listed = true;
                 }
             }
             kept.push((at, name));
         }
-        *loaded = kept;
-        Ok(())
+        Ok(kept)
     }
 }
 
-fn is_unlisted(disk: &Disk, name: &Hostname) -> bool {
-    disk.entries.get(name).is_some_and(|entry| !entry.listed)
-}
-
 /// What is to be done; what cannot be, because a stranger is served for the name, is refused.
-fn wanted<'a>(
+fn wanted(
     state: &State,
-    changes: &'a [Change],
+    changes: &[Change],
     results: &mut [Result<(), Note>],
-) -> Result<Vec<Wanted<'a>>> {
+) -> Result<Vec<Wanted>> {
     let mut wanted = Vec::new();
     let disk = state.disk.as_ref().ok_or(Error::Stopped)?;
     for (at, change) in changes.iter().enumerate() {
@@ -156,7 +200,7 @@ fn wanted<'a>(
         let is_right = entry.is_some_and(|entry| {
             entry.loaded && entry.listed && Some(&entry.print.sha256_hex()) == sha256
         });
-        if is_right {
+        if is_right && !disk.is_off_list(&change.name) {
             continue;
         }
         match state.strangers.of(change.name.as_str()) {
@@ -164,7 +208,10 @@ fn wanted<'a>(
                 let (name, file) = (change.name.to_string(), stranger.file.clone());
                 set(results, at, Err(Error::Shadowed { name, file }.note()));
             }
-            _ => wanted.push(Wanted { at, change, file: disk.file(&change.name) }),
+            _ => {
+                let file = disk.file(&change.name);
+                wanted.push(Wanted { at, change: change.clone(), file });
+            }
         }
     }
     Ok(wanted)
@@ -202,7 +249,7 @@ async fn take_back(
     disk: &mut Disk,
     name: Hostname,
     file: String,
-    before: Option<Zeroizing<Vec<u8>>>,
+    before: Option<zeroize::Zeroizing<Vec<u8>>>,
     loaded: bool,
 ) -> Result<()> {
     match before.as_deref().and_then(|pem| Print::of_pem(pem)) {
@@ -213,32 +260,11 @@ async fn take_back(
         }
         None => drop(disk.entries.remove(&name)),
     }
-    blocking(move || match before {
-        Some(pem) => disk::write(Path::new(&file), &pem),
-        None => disk::remove(Path::new(&file)),
-    })
-    .await
-}
-
-/// Looks whether each holds what it should: a transaction that was crossed shows here at the latest.
-async fn verify(
-    disk: &mut Disk,
-    runtime: &mut Runtime,
-    loaded: &[(usize, Hostname)],
-    results: &mut [Result<(), Note>],
-) -> Result<()> {
-    let files: Vec<_> = loaded.iter().map(|(_, name)| disk.file(name)).collect();
-    let shown = show(runtime, &files).await?;
-    for (((at, name), file), shown) in loaded.iter().zip(files).zip(shown) {
-        let Some(entry) = disk.entries.get_mut(name) else { continue };
-        if shown.sha1 != Some(entry.print.sha1) {
-            entry.loaded = false;
-            let said = "it holds another certificate than the one just committed".to_owned();
-            let command = format!("show ssl cert {file}");
-            set(results, *at, Err(Error::ProxyRefused { command, said }.note()));
-        }
-    }
-    Ok(())
+    let back = move || match before {
+        Some(pem) => disk::write(file.as_ref(), &pem),
+        None => disk::remove(file.as_ref()),
+    };
+    disk.turn.blocking(back).await
 }
 
 /// A refusal of this one, or an error that concerns everything.

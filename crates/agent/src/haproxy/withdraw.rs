@@ -5,7 +5,7 @@ use std::path::Path;
 
 use holdfast_model::{Hostname, Note};
 
-use super::disk::{self, Disk, blocking};
+use super::disk::{self, Disk};
 use super::memory::{self, Memory};
 use super::runtime::Runtime;
 use super::{HaproxyTarget, State};
@@ -56,9 +56,10 @@ async fn take_one(
         let lists: Vec<_> =
             memory.places(&file).into_iter().map(|(list, _)| list.to_owned()).collect();
         let gone = file.clone();
-        blocking(move || lists.iter().try_for_each(|list| Disk::unlist(list, &gone))).await?;
+        let unlist = move || lists.iter().try_for_each(|list| Disk::unlist(list, &gone));
+        disk.turn.blocking(unlist).await?;
     }
     memory::remove(runtime, memory, &file).await?;
     disk.entries.remove(name);
-    blocking(move || disk::remove(Path::new(&file))).await
+    disk.turn.blocking(move || disk::remove(Path::new(&file))).await
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use holdfast_agent::{AgentConfig, Feed, Target, run_agent};
 use holdfast_store::Revision;
+use holdfast_testkit::eventually;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::kit::{Authority, Ground, Memory, Scripted};
+use crate::kit::{AGES, Authority, Ground, Memory, Scripted};
 
 struct Running {
     _stop: DropGuard,
@@ -130,35 +130,23 @@ async fn a_name_refused_for_long_lets_the_revision_pass_and_is_still_tried() {
     stage.target.refuse("bad.test", true);
     let bad = stage.deploy("bad.test");
     let _running = stage.run();
-    let wait = tokio::time::timeout(Duration::from_secs(3_600), async {
-        while stage.memory.acknowledged() != stage.memory.at() {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
-    });
-    wait.await.unwrap();
-    stage.target.refuse("bad.test", false);
+    let passed = |memory: &Memory| (memory.acknowledged() == memory.at()).then_some(());
+    stage.memory.until_within(AGES, "the revision to pass", passed).await;
     let tried = stage.target.applied("bad.test");
-    tokio::time::sleep(Duration::from_secs(600)).await;
+    stage.target.refuse("bad.test", false);
+    let seen =
+        |memory: &Memory| memory.observed("bad.test")?.sha256.filter(|sha256| *sha256 == bad);
+    stage.memory.until_within(AGES, "the name to be served", seen).await;
     assert!(stage.target.applied("bad.test") > tried);
-    stage.memory.until_seen("bad.test", Some(&bad)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn signs_of_life_come_in_time_also_when_nothing_changes() {
     let stage = Stage::new();
     let _running = stage.run();
-    let began = Instant::now();
-    while stage.memory.reports().len() < 20 {
-        stage
-            .memory
-            .until("a report", |memory| {
-                let reports = memory.reports().len();
-                (Instant::now() - began
-                    <= Duration::from_secs(10) * u32::try_from(reports).unwrap())
-                .then_some(())
-            })
-            .await;
-        tokio::time::sleep(Duration::from_secs(10)).await;
+    for count in 1..=20 {
+        let sign = |memory: &Memory| (memory.reports().len() >= count).then_some(());
+        stage.memory.until_within(Duration::from_millis(10_001), "a sign of life", sign).await;
     }
     assert!(stage.memory.reports().iter().all(|report| report.observations.is_empty()));
 }
@@ -225,16 +213,67 @@ async fn a_control_plane_that_is_away_is_waited_for() {
     let stage = Stage::new();
     stage.memory.down.store(true, Relaxed);
     let _running = stage.run();
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    let in_vain = async |count: usize| {
+        eventually(AGES, "questions in vain", async || match stage.memory.refusals().len() {
+            asked if asked >= count => Ok(()),
+            asked => Err(asked),
+        })
+        .await;
+    };
+    in_vain(15).await;
     stage.memory.down.store(false, Relaxed);
     let first = stage.deploy("first.test");
     stage.memory.until_seen("first.test", Some(&first)).await;
     stage.memory.down.store(true, Relaxed);
     let second = stage.deploy("second.test");
-    tokio::time::sleep(Duration::from_secs(300)).await;
+    in_vain(stage.memory.refusals().len() + 50).await;
     stage.memory.down.store(false, Relaxed);
     stage.memory.until_seen("second.test", Some(&second)).await;
     assert_eq!(stage.memory.registrations.load(Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_control_plane_that_asks_for_a_rest_gets_it() {
+    let stage = Stage::new();
+    let after = Duration::from_secs(15);
+    stage.memory.be_busy(Some(after));
+    let _running = stage.run();
+    let refusals = eventually(AGES, "questions in vain", async || {
+        let refusals = stage.memory.refusals();
+        if refusals.len() < 10 { Err(refusals.len()) } else { Ok(refusals) }
+    })
+    .await;
+    for pair in refusals.windows(2) {
+        let rest = pair[1] - pair[0];
+        assert!((after..after + Duration::from_secs(1)).contains(&rest), "{rest:?}");
+    }
+    stage.memory.be_busy(None);
+    let sha256 = stage.deploy("shop.test");
+    stage.memory.until_seen("shop.test", Some(&sha256)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restore_the_reported_revision_goes_on_where_the_new_epoch_is() {
+    let stage = Stage::new();
+    for n in 0..6 {
+        stage.deploy(&format!("n{n}.test"));
+    }
+    let _running = stage.run();
+    stage.until_acknowledged(stage.memory.at()).await;
+    // Three changes are lost, so that numbers begin below what was reported; and one name is refused from now on.
+    stage.target.refuse("n2.test", true);
+    stage.memory.restore(3);
+    stage.deploy("n2.test");
+    let refused = |memory: &Memory| memory.observed("n2.test")?.error;
+    assert_eq!(stage.memory.until("the refusal", refused).await.code, "edge-refused");
+    // What was reported of the epoch before does not count for this one: the name holds the revision back.
+    stage.until_acknowledged(Revision { epoch: 1, number: 3 }).await;
+    stage.target.refuse("n2.test", false);
+    let new = stage.deploy("new.test");
+    stage.memory.until_seen("new.test", Some(&new)).await;
+    stage.until_acknowledged(Revision { epoch: 1, number: 5 }).await;
+    let reported: Vec<_> = stage.memory.reports().iter().map(|report| report.up_to).collect();
+    assert!(reported.is_sorted(), "{reported:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use holdfast_agent::{
     AgentConfig, HaproxyConfig, HaproxyTarget, HttpFeed, RuntimeAddress, run_agent,
@@ -15,6 +16,9 @@ use tokio_util::sync::CancellationToken;
 use crate::kit::{LIMIT, Memory, Plane, Proxied};
 
 const VICTIM: &str = "HOLDFAST_TEST_VICTIM";
+
+/// The signal of who kills itself.
+const ABORTED: i32 = 6;
 
 /// An agent over HTTP beside a HAProxy; but only in a process started by [`agent`].
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -56,23 +60,25 @@ fn agent(edge: &Proxied, plane: &Plane) -> Command {
     command
 }
 
-/// Added, renewed, removed; whenever the agent has died, it is started again without being told to die.
+/// Added, renewed, removed, each step once everything before was reported, so that every telling passes the same places.
+/// Whenever the agent has died, it is started again without being told to die.
 async fn story(edge: &Proxied, plane: &Plane, first: &Command) -> Option<i32> {
     let process = Process::spawn("agent", first).unwrap();
     let mut again = None;
     let mut signal = None;
     let steps = async {
-        let kept = edge.deploy("kept.test");
-        edge.memory.until_seen("kept.test", Some(&kept)).await;
-        edge.deploy("gone.test");
-        let old = edge.served("renewed.test").await;
+        eventually(LIMIT, "the agent to wait for changes", async || {
+            let polls = edge.memory.polls.load(Relaxed);
+            if polls > 0 { Ok(()) } else { Err("it does not yet") }
+        })
+        .await;
+        let kept = step(edge, "kept.test", true).await;
+        step(edge, "gone.test", true).await;
+        let old = step(edge, "renewed.test", true).await;
         assert_eq!(edge.visit("kept.test").await, kept);
-        let new = edge.served("renewed.test").await;
+        let new = step(edge, "renewed.test", true).await;
         assert_ne!(old, new);
-        edge.memory.withdraw("gone.test");
-        edge.memory.until_seen("gone.test", None).await;
-        let all = |memory: &Memory| (memory.acknowledged() == memory.at()).then_some(());
-        edge.memory.until("everything to be reported", all).await;
+        step(edge, "gone.test", false).await;
         (kept, new)
     };
     let mut steps = std::pin::pin!(steps);
@@ -88,6 +94,30 @@ async fn story(edge: &Proxied, plane: &Plane, first: &Command) -> Option<i32> {
     assert_eq!((edge.visit("kept.test").await, edge.visit("renewed.test").await), (kept, new));
     edge.visitor().refusal("gone.test").await;
     signal
+}
+
+/// Deploys or withdraws a name, and waits until that was seen and nothing is left to be reported.
+async fn step(edge: &Proxied, host: &str, served: bool) -> String {
+    let sha256 = if served { edge.deploy(host) } else { String::new() };
+    if !served {
+        edge.memory.withdraw(host);
+    }
+    edge.memory.until_seen(host, served.then_some(&sha256)).await;
+    let all = |memory: &Memory| (memory.acknowledged() == memory.at()).then_some(());
+    edge.memory.until("everything to be reported", all).await;
+    sha256
+}
+
+/// What every telling does, in order: what is written to disk, and what HAProxy is told.
+fn places() -> Vec<&'static str> {
+    let (disk, haproxy) = ("file.edge", "edge.haproxy");
+    // The file; new, abort, set, commit; the list; add to the list; how far it is.
+    let added = [disk, haproxy, haproxy, haproxy, haproxy, disk, haproxy, disk];
+    // The file; abort, set, commit; how far it is.
+    let renewed = [disk, haproxy, haproxy, haproxy, disk];
+    // The list; off the list, delete; the file; how far it is.
+    let removed = [disk, haproxy, haproxy, disk, disk];
+    [&added[..], &added, &added, &renewed, &removed].concat()
 }
 
 /// Disk and memory are one, and nothing is left over.
@@ -125,61 +155,39 @@ async fn killed_at_every_step_it_converges_by_itself() {
     let (mut edge, signal) = told("HOLDFAST_CRASH_RECORD", &record).await;
     assert_eq!(signal, None);
     judge(&mut edge).await;
-    let mut occurrences = BTreeMap::<String, u32>::new();
-    for line in std::fs::read_to_string(record).unwrap().lines() {
-        *occurrences.entry(line.to_owned()).or_default() += 1;
-    }
-    assert!(
-        occurrences.contains_key("file.edge") && occurrences.contains_key("edge.haproxy"),
-        "{occurrences:?}"
-    );
-    let mut struck = 0;
-    let places =
-        occurrences.iter().flat_map(|(point, times)| (1..=*times).map(move |time| (point, time)));
-    let places: Vec<_> = places
-        .flat_map(|(point, time)| ["before", "after"].map(|side| format!("{point}:{time}:{side}")))
+    let record = std::fs::read_to_string(record).unwrap();
+    assert_eq!(record.lines().collect::<Vec<_>>(), places());
+    let mut times = BTreeMap::<_, u32>::new();
+    let walk: Vec<_> = places()
+        .into_iter()
+        .flat_map(|point| {
+            let time = times.entry(point).or_default();
+            *time += 1;
+            ["before", "after"].map(|side| format!("{point}:{time}:{side}"))
+        })
         .collect();
-    for pair in places.chunks(2) {
-        let walk = async |place: &String| {
+    for pair in walk.chunks(2) {
+        let killed_at = async |place: &String| {
             let (mut edge, signal) = told("HOLDFAST_CRASH", place).await;
-            assert!(matches!(signal, None | Some(6)), "{place}: {signal:?}");
+            assert_eq!(signal, Some(ABORTED), "{place} was not reached");
             judge(&mut edge).await;
-            u32::from(signal.is_some())
         };
-        struck += match pair {
-            [one, two] => {
-                let (one, two) = tokio::join!(walk(one), walk(two));
-                one + two
-            }
-            _ => walk(&pair[0]).await,
-        };
+        tokio::join!(killed_at(&pair[0]), killed_at(&pair[1]));
     }
-    println!("killed at {struck} of {} places", places.len());
-    // Which of the last are reached depends on how changes fall into batches.
-    assert!(struck as usize * 2 > places.len(), "{struck} of {}", places.len());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_is_told_of_and_nothing_is_half_done() {
+/// An agent that was there before, one name served, and the command of the next one.
+async fn settled() -> (Proxied, Plane, String) {
     let edge = Proxied::new().await;
     let plane = Plane::start(edge.memory.clone()).await;
-    let before = {
-        let running = edge.run();
-        let before = edge.served("old.test").await;
-        let all = |memory: &Memory| (memory.acknowledged() == memory.at()).then_some(());
-        edge.memory.until("everything to be reported", all).await;
-        running.stop().await;
-        before
-    };
-    // No file may grow past 400 bytes: the way a full disk looks to who writes.
-    let inner = agent(&edge, &plane);
-    let mut command = Command::new("env");
-    command.args(["--ignore-signal=XFSZ", "prlimit", "--fsize=400:unlimited", "--"]);
-    command.arg(inner.get_program()).args(inner.get_args());
-    command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let process = Process::spawn("agent", &command).unwrap();
-    let renewed = edge.deploy("old.test");
-    let new = edge.deploy("new.test");
+    let running = edge.run();
+    let before = step(&edge, "old.test", true).await;
+    running.stop().await;
+    (edge, plane, before)
+}
+
+/// Both names are refused with the reason, and nothing else happens.
+async fn refused_for_want_of_space(edge: &Proxied, before: &str) {
     for host in ["old.test", "new.test"] {
         let refused =
             |memory: &Memory| memory.observed(host)?.error.filter(|note| note.code == "edge-disk");
@@ -188,17 +196,88 @@ async fn a_full_disk_is_told_of_and_nothing_is_half_done() {
     }
     assert_eq!(edge.visit("old.test").await, before);
     edge.visitor().refusal("new.test").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_is_told_of_and_nothing_is_half_done() {
+    let (edge, plane, before) = settled().await;
+    // No file may grow past 400 bytes: one way in which writing fails.
+    let inner = agent(&edge, &plane);
+    let mut command = Command::new("env");
+    command.args(["--ignore-signal=XFSZ", "prlimit", "--fsize=400:unlimited", "--"]);
+    command.arg(inner.get_program()).args(inner.get_args());
+    command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let process = Process::spawn("agent", &command).unwrap();
+    let (renewed, new) = (edge.deploy("old.test"), edge.deploy("new.test"));
+    refused_for_want_of_space(&edge, &before).await;
     assert!(!std::fs::exists(edge.file("new.test")).unwrap());
     // Space again.
     let pid = process.pid().to_string();
     let lifted =
         Command::new("prlimit").args(["--pid", &pid, "--fsize=unlimited:unlimited"]).status();
     assert!(lifted.unwrap().success());
-    edge.memory.until_seen("old.test", Some(&renewed)).await;
-    edge.memory.until_seen("new.test", Some(&new)).await;
-    eventually(LIMIT, "both to be served", async || {
-        let seen = (edge.visit("old.test").await, edge.visit("new.test").await);
-        if seen == (renewed.clone(), new.clone()) { Ok(()) } else { Err(format!("{seen:?}")) }
+    converges(&edge, &renewed, &new).await;
+}
+
+async fn converges(edge: &Proxied, renewed: &str, new: &str) {
+    edge.memory.until_seen("old.test", Some(renewed)).await;
+    edge.memory.until_seen("new.test", Some(new)).await;
+    let seen = (edge.visit("old.test").await, edge.visit("new.test").await);
+    assert_eq!((seen.0.as_str(), seen.1.as_str()), (renewed, new));
+}
+
+/// The agent's files lie on a file system of 64 KB, in a mount namespace of its own, with all of it taken.
+const ON_A_SMALL_DISK: &str = r#"
+    set -e
+    mkdir "$SMALL"
+    mount -t tmpfs -o size=64k,mode=700 tmpfs "$SMALL"
+    cp -a "$CERTS/." "$SMALL"
+    dd if=/dev/zero of="$SMALL/filler" bs=4k 2> "$SMALL.log" || true
+    mount --bind "$SMALL" "$CERTS"
+    exec "$@"
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_without_a_byte_left_is_told_of_and_waited_for() {
+    let (edge, plane, before) = settled().await;
+    let (inner, certs) = (agent(&edge, &plane), edge.haproxy.certificates());
+    let mut command = Command::new("unshare");
+    command.args(["--map-root-user", "--mount", "--", "sh", "-c", ON_A_SMALL_DISK, "agent"]);
+    command.arg(inner.get_program()).args(inner.get_args());
+    command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.env("CERTS", &certs).env("SMALL", edge.haproxy.path().join("small"));
+    let process = Process::spawn("agent", &command).unwrap();
+    // As the agent sees it.
+    let root = PathBuf::from(format!("/proc/{}/root", process.pid()));
+    let inside = |path: PathBuf| root.join(path.strip_prefix("/").unwrap());
+    let filler = inside(certs.join("filler"));
+    eventually(LIMIT, "the agent on its small disk", async || match process.status() {
+        Some(status) => {
+            panic!("this machine lets nobody mount (unshare, mount): {status}\n{}", process.log())
+        }
+        None if filler.exists() => Ok(()),
+        None => Err(process.log()),
     })
     .await;
+    let (renewed, new) = (edge.deploy("old.test"), edge.deploy("new.test"));
+    refused_for_want_of_space(&edge, &before).await;
+    let names = |directory: PathBuf| {
+        let files = std::fs::read_dir(directory).unwrap().map(|file| file.unwrap().file_name());
+        let mut names: Vec<_> = files.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    let held = ["_default.pem", "filler", "old.test.pem"];
+    eventually(LIMIT, "nothing half-written to be left", async || {
+        match names(inside(certs.clone())) {
+            left if left == held => Ok(()),
+            left => Err(left.join(" ")),
+        }
+    })
+    .await;
+    // Space again.
+    std::fs::remove_file(&filler).unwrap();
+    converges(&edge, &renewed, &new).await;
+    assert_eq!(names(inside(certs.clone())), ["_default.pem", "new.test.pem", "old.test.pem"]);
+    assert!(edge.read_list().contains("new.test"), "{}", edge.read_list());
 }

@@ -1,11 +1,12 @@
 //! A real HAProxy: certificates put there, renewed and taken away without a reload, whatever happens to it.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
 
-use holdfast_agent::Target as _;
-use holdfast_testkit::eventually;
+use holdfast_agent::{HaproxyTarget, Target as _};
+use holdfast_testkit::{Haproxy, eventually};
 
-use crate::kit::{LIMIT, Memory, Proxied, name, pem};
+use crate::kit::{LIMIT, Memory, Proxied, Running, name, pem};
 
 #[tokio::test]
 async fn added_renewed_and_removed_without_a_reload() {
@@ -165,7 +166,7 @@ async fn a_crossed_transaction_is_survived() {
 
 #[tokio::test]
 async fn somebody_elses_transaction_is_left_alone_and_told_of() {
-    let haproxy = holdfast_testkit::Haproxy::prepare().unwrap();
+    let haproxy = Haproxy::prepare().unwrap();
     let authority = crate::kit::Authority::new();
     let strange = authority.issue("strange.test");
     let file = haproxy.scratch().write("strange.pem", pem(&strange)).unwrap();
@@ -228,8 +229,32 @@ async fn a_list_that_haproxy_has_not_loaded_is_named() {
     let edge = Proxied::new().await;
     let mut settings = edge.settings();
     settings.crt_list = edge.haproxy.path().join("another-list");
-    let target = holdfast_agent::HaproxyTarget::new(settings).unwrap();
+    let target = HaproxyTarget::new(settings).unwrap();
     let refused = target.inventory().await.unwrap_err().to_string();
     assert!(refused.contains("another-list; put `crt-list"), "{refused}");
     assert_eq!(target.probe(&name("nobody.test")).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn its_socket_may_be_a_tcp_port() {
+    let port = holdfast_testkit::free_port().unwrap();
+    let socket = format!("127.0.0.1:{port}");
+    let line = format!("stats socket ipv4@{socket} level admin");
+    let mut edge = Proxied::with(Haproxy::prepare().unwrap().with_global(&line)).await;
+    let mut settings = edge.settings();
+    settings.socket = socket.parse().unwrap();
+    let target = Arc::new(HaproxyTarget::new(settings).unwrap());
+    let _running = Running::start(edge.memory.clone(), target, edge.config());
+    let (kept, first) = (edge.served("kept.test").await, edge.served("shop.test").await);
+    let second = edge.served("shop.test").await;
+    assert_ne!(first, second);
+    edge.memory.withdraw("kept.test");
+    edge.memory.until_seen("kept.test", None).await;
+    edge.visitor().refusal("kept.test").await;
+    assert_eq!(edge.visit("shop.test").await, second);
+    // Nobody listens for a moment, and then another process.
+    edge.haproxy.restart().await.unwrap();
+    let again = edge.served("kept.test").await;
+    assert_ne!(again, kept);
+    assert_eq!((edge.visit("kept.test").await, edge.visit("shop.test").await), (again, second));
 }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
-use holdfast_agent::{AgentConfig, Error, Feed, HttpFeed, HttpFeedConfig};
+use holdfast_agent::{AgentConfig, Error, Feed, HttpFeed, HttpFeedConfig, Report};
 use holdfast_gateway::listener;
 use holdfast_store::{Revision, Secret};
 use holdfast_testkit::{Pki, eventually};
@@ -113,6 +114,26 @@ async fn a_new_token_is_read_when_the_old_one_is_refused() {
     let feed = HttpFeed::new(HttpFeedConfig { token_file, ..plane.feed() }).unwrap();
     assert!(feed.register().await.unwrap_err().is_transient());
     scratch.write("token", std::fs::read(plane.feed().token_file.unwrap()).unwrap()).unwrap();
+    feed.register().await.unwrap();
+}
+
+#[tokio::test]
+async fn when_to_ask_again_is_heard() {
+    let memory = Arc::new(Memory::default());
+    let plane = Plane::start(memory.clone()).await;
+    let feed = HttpFeed::new(plane.feed()).unwrap();
+    let after = Duration::from_secs(7);
+    memory.be_busy(Some(after));
+    let told = [
+        feed.register().await.unwrap_err(),
+        feed.changes(Revision::default(), 10, Duration::ZERO).await.unwrap_err(),
+        feed.desired().await.unwrap_err(),
+        feed.report(&Report::default()).await.unwrap_err(),
+    ];
+    for error in told {
+        assert_eq!(error.asked_rest(), Some(after), "{error:?}");
+    }
+    memory.be_busy(None);
     feed.register().await.unwrap();
 }
 

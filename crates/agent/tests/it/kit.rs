@@ -14,7 +14,8 @@ mod visitor;
 use std::sync::Arc;
 
 use holdfast_agent::{BuiltinEdge, EdgeConfig, Target as _};
-use holdfast_model::Hostname;
+use holdfast_model::{Hostname, Note};
+use holdfast_store::Change;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(crate) use self::authority::Authority;
@@ -70,9 +71,14 @@ impl Ground {
     pub(crate) async fn swap(&self, text: &str) -> String {
         let sha256 = self.deploy(text);
         let change = self.memory.change(text);
-        let applied = self.edge.apply(&[change], self.memory.as_ref()).await.unwrap();
-        assert_eq!(applied, [Ok(())]);
+        assert_eq!(self.apply(&[change]).await, [Ok(())]);
         sha256
+    }
+
+    /// Applies changes as the agent does.
+    pub(crate) async fn apply(&self, changes: &[Change]) -> Vec<Result<(), Note>> {
+        let (ready, _places) = tokio::sync::mpsc::unbounded_channel();
+        self.edge.apply(changes, self.memory.clone(), &ready).await.unwrap()
     }
 
     pub(crate) fn visitor(&self) -> Visitor {

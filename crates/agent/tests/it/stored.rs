@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use holdfast_agent::{AgentConfig, BuiltinEdge, EdgeConfig, StoreFeed, Target as _, run_agent};
-use holdfast_store::{ChallengeKind, proof_answer};
+use holdfast_store::{Actor, Adopt, ChallengeKind, EventBody, Stranger, proof_answer};
 use holdfast_testkit::eventually;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -36,6 +36,7 @@ on_both!(
     after_a_restored_backup_everything_is_reported_anew,
     a_refusal_reaches_the_store_and_is_mended_by_the_next_certificate,
     not_one_handshake_fails_while_the_store_deploys_anew,
+    why_a_file_was_not_taken_over_is_written_down,
 );
 
 /// A replica's edge with its agent.
@@ -71,13 +72,13 @@ async fn a_domain_is_deployed_swapped_and_withdrawn(stored: Stored) {
     let visitor = Visitor::new(&authority, replica.edge.https()).never_resuming();
     let first = authority.issue("shop.test");
     let claimed = stored.deploy(&first).await;
-    let seen = stored.until_served(claimed.domain.id).await.seen.unwrap().0;
+    let seen = stored.until_served(claimed.domain.id).await.seen.unwrap().sha256;
     assert_eq!(seen, first.summary.sha256);
     assert_eq!(visitor.visit("shop.test").await.unwrap().sha256, first.summary.sha256);
 
     let second = authority.issue("shop.test");
     let claimed = stored.swap(&claimed, &second).await;
-    let seen = stored.until_served(claimed.domain.id).await.seen.unwrap().0;
+    let seen = stored.until_served(claimed.domain.id).await.seen.unwrap().sha256;
     assert_eq!(seen, second.summary.sha256);
     assert_eq!(visitor.visit("shop.test").await.unwrap().sha256, second.summary.sha256);
 
@@ -186,7 +187,7 @@ async fn not_one_handshake_fails_while_the_store_deploys_anew(stored: Stored) {
             let bundle = authority.issue(host);
             *claimed = stored.swap(claimed, &bundle).await;
             let status = stored.until_served(claimed.domain.id).await;
-            assert_eq!(status.seen.unwrap().0, bundle.summary.sha256);
+            assert_eq!(status.seen.unwrap().sha256, bundle.summary.sha256);
             crowd.one_more_round().await;
         }
     }
@@ -213,5 +214,35 @@ async fn a_refusal_reaches_the_store_and_is_mended_by_the_next_certificate(store
     stored.swap(&claimed, &good).await;
     stored.until_served(claimed.domain.id).await;
     assert_eq!(replica.edge.probe(&name("bad.test")).await.unwrap(), Some(good.summary.sha256));
+    replica.stop().await;
+}
+
+async fn why_a_file_was_not_taken_over_is_written_down(stored: Stored) {
+    let (replica, authority) = (Replica::start(&stored).await, Authority::new());
+    let claimed = stored.deploy(&authority.issue("shop.test")).await;
+    stored.until_served(claimed.domain.id).await;
+    let edge = stored.store.register_edge(&replica.edge.identity()).await.unwrap().id;
+    let (file, names) = ("/etc/ssl/shop.pem".to_owned(), vec!["shop.test".to_owned()]);
+    let stranger = Stranger { file, names, sha256: None, shadows: true };
+    stored.store.keep_strangers(edge, &[stranger]).await.unwrap();
+    let before = stored.store.latest_event().await.unwrap();
+    let actor = Actor { instance: "test".to_owned(), name: "admin".to_owned() };
+    let asked = stored.store.adopt(edge, &Adopt::All, &actor).await.unwrap();
+    assert_eq!(asked.len(), 1);
+    let told = eventually(LIMIT, "how it went", async || {
+        let events = stored.store.events_after(before, 100).await.unwrap();
+        let failed = events.iter().find_map(|event| match &event.body {
+            EventBody::Notice { kind, subject, detail } if kind == "edge-adopt-failed" => {
+                Some((subject.clone(), detail.clone(), event.actor.name.clone()))
+            }
+            _ => None,
+        });
+        failed.ok_or(format!("{events:?}"))
+    })
+    .await;
+    assert_eq!((told.0.as_str(), told.2.as_str()), ("shop.test", "edge:edge-1"));
+    for words in ["edge-1", "/etc/ssl/shop.pem", "this edge has no files of others"] {
+        assert!(told.1.contains(words), "{}", told.1);
+    }
     replica.stop().await;
 }

@@ -175,7 +175,7 @@ async fn certificates_that_cannot_be_served_are_refused_one_by_one() {
         ground.memory.deploy(&bad);
     }
     let changes: Vec<_> = hosts.iter().map(|host| ground.memory.change(host)).collect();
-    let applied = ground.edge.apply(&changes, ground.memory.as_ref()).await.unwrap();
+    let applied = ground.apply(&changes).await;
     assert_eq!(applied[0], Ok(()));
     for (refused, host) in applied.iter().zip(hosts).skip(1) {
         let note = refused.as_ref().unwrap_err();

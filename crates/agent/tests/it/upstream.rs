@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
+use holdfast_testkit::eventually;
 use http::Request;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::Frame;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::Instant;
 
 use crate::kit::{AGES, Behind, Ground, LIMIT, PIECE, ask};
 
@@ -189,23 +191,22 @@ async fn a_visitor_who_does_not_read_holds_the_upstream_back() {
             stream.flush().await.unwrap();
             None
         };
-        let produced = settled(|| behind.produced.load(Relaxed)).await * PIECE as u64;
+        let produced = settled(&ground, || behind.produced.load(Relaxed)).await * PIECE as u64;
         assert!(produced > 0 && produced < 32 << 20, "{produced} bytes of 6.5 GB were produced");
         drop((held, stream));
     }
 }
 
-/// The value a count stops at.
-async fn settled(count: impl Fn() -> u64) -> u64 {
-    let mut last = (u64::MAX, 0);
-    loop {
-        tokio::time::sleep(Duration::from_millis(50)).await;
+/// The value a count stops at: it stays the same while a hundred others are served one after the other.
+async fn settled(ground: &Ground, count: impl Fn() -> u64) -> u64 {
+    let (mut last, mut same) = (0, 0);
+    while same < 100 {
+        assert_eq!(ground.visitor().get("https://app.test/").await.status().as_u16(), 200);
         let now = count();
-        last = if now == last.0 { (now, last.1 + 1) } else { (now, 0) };
-        if last.1 == 10 && now > 0 {
-            return now;
-        }
+        same = if now == last && now > 0 { same + 1 } else { 0 };
+        last = now;
     }
+    last
 }
 
 #[tokio::test]
@@ -225,7 +226,7 @@ async fn an_upstream_that_does_not_read_holds_the_visitor_back() {
     };
     tokio::select! {
         () = send => {}
-        sent = settled(|| sent.load(Relaxed)) => assert!(sent < 32 << 20, "{sent} bytes were taken"),
+        sent = settled(&ground, || sent.load(Relaxed)) => assert!(sent < 32 << 20, "{sent} bytes were taken"),
     }
 }
 
@@ -309,16 +310,36 @@ async fn an_answer_that_breaks_off_or_stands_still_breaks_off_for_the_visitor_to
 #[tokio::test]
 async fn a_slow_upload_may_take_longer_than_the_answer_may() {
     let (behind, address) = Behind::start().await;
-    let ground = limited(address, |limits| limits.upstream = Duration::from_secs(3)).await;
-    let pieces = stream::iter(0..8).then(|_| async {
-        tokio::time::sleep(Duration::from_millis(450)).await;
-        Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(b"piece")))
+    let limit = Duration::from_secs(2);
+    let ground = limited(address, |limits| limits.upstream = limit).await;
+    let (begun, taken) = (Instant::now(), behind.clone());
+    // Piece by piece, each once the one before was taken, until it took longer than an answer may.
+    let (sender, pieces) = tokio::sync::mpsc::channel(1);
+    let uploading = async move {
+        let mut sent = 0;
+        while begun.elapsed() < limit * 2 {
+            sender.send(Bytes::from_static(b"piece")).await.unwrap();
+            sent += 5;
+            eventually(LIMIT, "the piece to be taken", async || {
+                let taken = taken.taken.load(Relaxed);
+                if taken == sent { Ok(()) } else { Err(taken) }
+            })
+            .await;
+        }
+    };
+    let pieces = stream::unfold(pieces, |mut pieces| async {
+        let piece = pieces.recv().await?;
+        Some((Ok::<_, std::io::Error>(Frame::data(piece)), pieces))
     });
     let body = StreamBody::new(Box::pin(pieces));
     let request = Request::post("https://app.test/upload").body(body).unwrap();
-    let answer = ground.visitor().client().send_streaming(request).await.unwrap();
+    let client = ground.visitor().client();
+    let ((), answer) = tokio::join!(uploading, client.send_streaming(request));
+    let answer = answer.unwrap();
     assert_eq!(answer.status().as_u16(), 200);
-    assert_eq!(behind.taken.load(Relaxed), 40);
+    let told = text(&answer.into_body().collect().await.unwrap().to_bytes());
+    assert_eq!(told, behind.taken.load(Relaxed).to_string());
+    assert!(begun.elapsed() > limit);
 }
 
 #[tokio::test]

@@ -3,6 +3,8 @@
 
 mod bare;
 mod certificate;
+mod idle;
+mod listing;
 mod plane;
 
 use std::process::Command;
@@ -14,6 +16,7 @@ use tokio::time::Instant;
 
 use self::bare::Bare;
 use self::certificate::Certificate;
+use self::idle::Idle;
 use self::plane::Plane;
 use super::Ground;
 use crate::process;
@@ -70,11 +73,13 @@ impl Edge {
     }
 
     /// Deploys these, and waits until all were seen; how many per second.
-    async fn rate(&self, certificates: &[Certificate]) -> Result<f64> {
-        let begun = Instant::now();
+    async fn rate(&self, certificates: &[Certificate], cost: &mut Sample) -> Result<f64> {
+        let (begun, cpu) = (Instant::now(), process::cpu(self.agent.pid())?);
         self.plane.deploy(certificates);
         self.plane.until_seen(certificates, PATIENCE).await?;
-        Ok(certificates.len() as f64 / begun.elapsed().as_secs_f64())
+        let (count, spent) = (certificates.len() as f64, process::cpu(self.agent.pid())? - cpu);
+        cost.push(spent.as_secs_f64() * 1_000.0 / count);
+        Ok(count / begun.elapsed().as_secs_f64())
     }
 }
 
@@ -84,6 +89,9 @@ struct Rates {
     new_bare: Sample,
     renewed: Sample,
     renewed_bare: Sample,
+    /// The agent's processor time per certificate, in milliseconds.
+    new_cost: Sample,
+    renewed_cost: Sample,
 }
 
 fn names(prefix: &str) -> Result<Vec<Certificate>> {
@@ -98,17 +106,19 @@ async fn rates(ground: &Ground, loaded: usize) -> Result<Rates> {
         // HAProxy hangs up on who says nothing for ten seconds.
         rates.new_bare.push(Bare::connect(&edge.haproxy).await?.add(&bare_names).await?);
         let ours = format!("a{run}");
-        rates.new.push(edge.rate(&names(&ours)?).await?);
+        rates.new.push(edge.rate(&names(&ours)?, &mut rates.new_cost).await?);
         let mut bare = Bare::connect(&edge.haproxy).await?;
         rates.renewed_bare.push(bare.renew(&bare_names).await?);
-        rates.renewed.push(edge.rate(&names(&ours)?).await?);
+        rates.renewed.push(edge.rate(&names(&ours)?, &mut rates.renewed_cost).await?);
         ground.say(format!(
-            "{loaded} loaded, run {}: new {:.0} of {:.0}/s, renewed {:.0} of {:.0}/s",
+            "{loaded} loaded, run {}: new {:.0} of {:.0}/s, renewed {:.0} of {:.0}/s; {:.2} and {:.2} ms of the agent's processor time each",
             run + 1,
             rates.new.median(),
             rates.new_bare.median(),
             rates.renewed.median(),
-            rates.renewed_bare.median()
+            rates.renewed_bare.median(),
+            rates.new_cost.median(),
+            rates.renewed_cost.median()
         ));
     }
     Ok(rates)
@@ -129,27 +139,37 @@ async fn latency(ground: &Ground) -> Result<Sample> {
 }
 
 pub(super) async fn measure(ground: &Ground) -> Result<String> {
-    let mut table = Table::new(&["certificates per second", "agent", "bare loop", "of it"]);
+    let mut table = Table::new(&[
+        "certificates per second",
+        "agent",
+        "bare loop",
+        "of it",
+        "agent's processor time per certificate, ms",
+    ]);
     for loaded in LOADED {
         let rates = rates(ground, loaded).await?;
-        for (what, ours, bare) in
-            [("new", &rates.new, &rates.new_bare), ("renewed", &rates.renewed, &rates.renewed_bare)]
-        {
+        for (what, ours, bare, cost) in [
+            ("new", &rates.new, &rates.new_bare, &rates.new_cost),
+            ("renewed", &rates.renewed, &rates.renewed_bare, &rates.renewed_cost),
+        ] {
             let share = format!("{:.0} %", 100.0 * ours.median() / bare.median());
-            table.row([format!("{what}, {loaded} loaded"), ours.shown(0), bare.shown(0), share]);
+            let what = format!("{what}, {loaded} loaded");
+            table.row([what, ours.shown(0), bare.shown(0), share, cost.shown(2)]);
         }
     }
     let latency = latency(ground).await?;
     let full = Edge::start(ground, UNCHANGED).await?;
     let resident = process::resident(full.agent.pid()).context("the agent's memory")?;
     let peak = process::peak_resident(full.agent.pid())?;
+    let idle = Idle::watch(&full).await?;
+    let listing = listing::measure(ground).await?;
     let megabytes = |bytes: u64| bytes as f64 / 1e6;
     Ok(format!(
         "{COUNT} certificates at a time; each is written to disk durably, loaded, listed, looked at by a handshake and reported. The bare \
-         loop sends HAProxy the same commands and does nothing else. Median (lowest–highest) of {} interleaved runs.\n\n{}\n\
+         loop sends HAProxy the same commands in the same way and does nothing else. Median (lowest–highest) of {} interleaved runs.\n\n{}\n\
          One certificate, from its deployment to the report of the handshake: p50 {:.0} ms, p95 {:.0} ms. {UNCHANGED} unchanged \
          certificates on disk, in HAProxy and in the listing are compared {:.1} s after the agent's start; it then has {:.0} MB resident \
-         ({:.0} MB at the peak).\n",
+         ({:.0} MB at the peak). {}\n\n{listing}",
         ground.runs,
         table.markdown(),
         latency.quantile(0.5),
@@ -157,5 +177,6 @@ pub(super) async fn measure(ground: &Ground) -> Result<String> {
         full.compared.as_secs_f64(),
         megabytes(resident),
         megabytes(peak),
+        idle.shown(),
     ))
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{HOST, USER_AGENT};
 use http::uri::Scheme;
-use http::{HeaderValue, Request, Response, Uri};
+use http::{HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -73,7 +73,7 @@ impl Transport {
             let body = Limited::new(body, BODY_LIMIT).collect().await;
             let body = body.map_err(|source| self.failed(at, source))?.to_bytes();
             self.keep(at, sender);
-            if head.status.is_server_error() {
+            if head.status.is_server_error() || head.status == StatusCode::MISDIRECTED_REQUEST {
                 self.turn_away(at);
             }
             Ok(Response::from_parts(head, body))

@@ -1,10 +1,12 @@
 //! The words of the API for edges, as an agent reads and writes them. Nothing is believed that cannot be true.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use holdfast_model::{DomainId, Hostname, Note, Timestamp};
 use holdfast_store::{Adoption, CertificateId, Change, Changes, Revision};
-use http::StatusCode;
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -201,8 +203,8 @@ struct Said {
     detail: String,
 }
 
-/// What an answer that is none means.
-pub(super) fn refusal(status: StatusCode, body: &[u8]) -> Error {
+/// What an answer that is none means, and when the control plane wants to be asked again.
+pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Error {
     let Problem { code, detail } = serde_json::from_slice(body).unwrap_or_default();
     match (status, code.as_str()) {
         (StatusCode::GONE, "revision-gone") => return Error::RevisionGone,
@@ -212,10 +214,24 @@ pub(super) fn refusal(status: StatusCode, body: &[u8]) -> Error {
     let later = status.is_server_error()
         || matches!(
             status,
-            StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT | StatusCode::UNAUTHORIZED
+            StatusCode::TOO_MANY_REQUESTS
+                | StatusCode::REQUEST_TIMEOUT
+                | StatusCode::UNAUTHORIZED
+                // Said by a replica that does not lead, or no longer: it did nothing.
+                | StatusCode::MISDIRECTED_REQUEST
         );
     let source = Box::new(Said { status, code, detail });
-    if later { Error::Unavailable { source } } else { Error::Refused { source } }
+    match (later, retry_after(headers)) {
+        (true, Some(after)) => Error::Busy { after, source },
+        (true, None) => Error::Unavailable { source },
+        (false, _) => Error::Refused { source },
+    }
+}
+
+/// In seconds; the control plane sends no dates.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
 }
 
 /// Did the control plane say that there is no such thing?
@@ -268,13 +284,33 @@ mod tests {
     fn refusals_are_told_apart() {
         let problem = |code: &str| json!({ "code": code, "detail": "because" }).to_string();
         let told = |status: u16, code: &str| {
-            refusal(StatusCode::from_u16(status).unwrap(), problem(code).as_bytes())
+            let status = StatusCode::from_u16(status).unwrap();
+            refusal(status, &HeaderMap::new(), problem(code).as_bytes())
         };
         assert!(matches!(told(410, "revision-gone"), Error::RevisionGone));
         assert!(matches!(told(404, "edge-unknown"), Error::Unregistered));
         assert!(is_missing(&told(404, "not-found")));
         assert!(told(503, "draining").is_transient() && told(401, "").is_transient());
+        // One that follows, or led until just now: what was to be told is not lost over it.
+        for (status, code) in [(421, "not-master"), (421, "stale-term"), (503, "no-leader")] {
+            assert!(told(status, code).is_transient(), "{code}");
+        }
         assert!(matches!(told(403, "wrong-group"), Error::Refused { .. }));
-        assert!(refusal(StatusCode::BAD_GATEWAY, b"<html>").is_transient());
+        let gateway = refusal(StatusCode::BAD_GATEWAY, &HeaderMap::new(), b"<html>");
+        assert!(gateway.is_transient());
+    }
+
+    #[test]
+    fn when_to_ask_again_is_heard_where_asking_again_makes_sense() {
+        let told = |status: StatusCode, asked: &str| {
+            let headers = HeaderMap::from_iter([(RETRY_AFTER, asked.parse().unwrap())]);
+            refusal(status, &headers, b"{}")
+        };
+        let busy = told(StatusCode::SERVICE_UNAVAILABLE, "7");
+        assert_eq!(busy.asked_rest(), Some(Duration::from_secs(7)));
+        assert!(busy.is_transient());
+        assert_eq!(told(StatusCode::SERVICE_UNAVAILABLE, "tomorrow").asked_rest(), None);
+        assert!(told(StatusCode::SERVICE_UNAVAILABLE, "-1").is_transient());
+        assert!(matches!(told(StatusCode::FORBIDDEN, "7"), Error::Refused { .. }));
     }
 }

@@ -67,8 +67,12 @@ impl Behind {
             }
             "/break" => {
                 let short = stream::iter([Ok(Frame::data(Bytes::from_static(b"short")))]);
-                // It ends when what there is has gone out.
-                let end = stream::once(tokio::time::sleep(Duration::from_millis(50)));
+                // It ends when what there is has gone out: HTTP flushes while there is nothing more to take.
+                let end = stream::once(async {
+                    for _ in 0..10 {
+                        tokio::task::yield_now().await;
+                    }
+                });
                 let end = futures_util::StreamExt::filter_map(end, |()| async { None });
                 let short = futures_util::StreamExt::chain(short, end);
                 let mut answer = Response::new(StreamBody::new(short).boxed_unsync());

@@ -12,6 +12,7 @@ use holdfast_store::{
     Adoption, Bundle, Change, Changes, EdgeReport, Observation, Revision, Stranger,
 };
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 use super::name;
 
@@ -27,6 +28,8 @@ pub(crate) struct Memory {
     /// Lookups wait until this is opened.
     pub(crate) gate: Gate,
     pub(crate) registrations: AtomicU64,
+    /// Questions for changes.
+    pub(crate) polls: AtomicU64,
     fetched: AtomicU64,
 }
 
@@ -44,6 +47,9 @@ struct State {
     reports: Vec<EdgeReport>,
     acknowledged: Revision,
     unregistered: bool,
+    /// Who asks is told to ask again after this.
+    busy: Option<Duration>,
+    refusals: Vec<Instant>,
     /// Reports with an observation of this name are refused.
     unwelcome: Option<Hostname>,
     strangers: Vec<Stranger>,
@@ -175,6 +181,20 @@ impl Memory {
         }
     }
 
+    /// As after a restored backup that is so many changes old: they are forgotten, and another epoch begins there.
+    pub(crate) fn restore(&self, number: i64) {
+        let mut state = self.lock();
+        state.at.number = number;
+        state.log.retain(|at, _| at.number <= number);
+        drop(state);
+        self.new_epoch();
+    }
+
+    /// Who asks is told to ask again later.
+    pub(crate) fn be_busy(&self, after: Option<Duration>) {
+        self.lock().busy = after;
+    }
+
     /// Revisions before this one are not kept any more.
     pub(crate) fn forget_before(&self, revision: Revision) {
         self.lock().kept_from = revision;
@@ -235,6 +255,16 @@ impl Memory {
 
     /// Waits until the reports are as wanted.
     pub(crate) async fn until<T>(&self, what: &str, wanted: impl Fn(&Self) -> Option<T>) -> T {
+        self.until_within(Duration::from_secs(60), what, wanted).await
+    }
+
+    /// The same, where the clock is paused and what is waited for takes its time, or must not.
+    pub(crate) async fn until_within<T>(
+        &self,
+        within: Duration,
+        what: &str,
+        wanted: impl Fn(&Self) -> Option<T>,
+    ) -> T {
         let wait = async {
             loop {
                 let notified = self.reported.notified();
@@ -244,7 +274,6 @@ impl Memory {
                 notified.await;
             }
         };
-        let within = Duration::from_secs(60);
         tokio::time::timeout(within, wait).await.unwrap_or_else(|_| panic!("waited for {what}"))
     }
 
@@ -257,11 +286,21 @@ impl Memory {
         self.until(&format!("{text} to be seen as {sha256:?}"), wanted).await;
     }
 
+    /// When it was asked in vain.
+    pub(crate) fn refusals(&self) -> Vec<Instant> {
+        self.lock().refusals.clone()
+    }
+
     fn check(&self) -> Result<()> {
-        if self.down.load(Ordering::Relaxed) {
-            return Err(Error::Unavailable { source: "the test took it down".into() });
-        }
-        Ok(())
+        let refusal = match self.lock().busy {
+            _ if self.down.load(Ordering::Relaxed) => {
+                Error::Unavailable { source: "the test took it down".into() }
+            }
+            Some(after) => Error::Busy { after, source: "as the test said".into() },
+            None => return Ok(()),
+        };
+        self.lock().refusals.push(Instant::now());
+        Err(refusal)
     }
 
     async fn look_up(&self, name: &Hostname) -> Result<Option<Bundle>> {
@@ -315,7 +354,8 @@ impl Feed for Memory {
     }
 
     async fn changes(&self, after: Revision, limit: u32, wait: Duration) -> Result<News> {
-        let deadline = tokio::time::Instant::now() + wait;
+        self.polls.fetch_add(1, Ordering::Relaxed);
+        let deadline = Instant::now() + wait;
         let mut changed = self.changed.subscribe();
         loop {
             changed.borrow_and_update();

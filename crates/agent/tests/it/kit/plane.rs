@@ -100,6 +100,11 @@ impl Plane {
 }
 
 fn refused(error: &Error) -> Response {
+    if let Some(after) = error.asked_rest() {
+        let problem = json!({ "code": "draining", "detail": error.to_string() });
+        let later = [("retry-after", after.as_secs().to_string())];
+        return (StatusCode::SERVICE_UNAVAILABLE, later, Json(problem)).into_response();
+    }
     let (status, code) = match error {
         Error::RevisionGone => (StatusCode::GONE, "revision-gone"),
         Error::Unregistered => (StatusCode::NOT_FOUND, "edge-unknown"),

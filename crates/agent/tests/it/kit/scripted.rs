@@ -2,12 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use holdfast_agent::{Bundles, Error, Result, Target};
 use holdfast_model::{Hostname, Note};
 use holdfast_store::Change;
+use tokio::sync::mpsc::UnboundedSender;
 
 use super::name;
 
@@ -73,7 +74,8 @@ impl Target for Scripted {
     async fn apply(
         &self,
         changes: &[Change],
-        bundles: &dyn Bundles,
+        bundles: Arc<dyn Bundles>,
+        _: &UnboundedSender<usize>,
     ) -> Result<Vec<Result<(), Note>>> {
         assert!(!self.panics.swap(false, Relaxed), "as the test said");
         if self.broken.load(Relaxed) {

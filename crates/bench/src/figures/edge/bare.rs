@@ -1,4 +1,5 @@
-//! The measure: a loop that sends the same commands over one connection, and writes, checks and remembers nothing.
+//! The measure: a loop that sends the same commands over one connection, as many at once as the agent does, and writes, checks and
+//! remembers nothing.
 
 use anyhow::{Result, ensure};
 use holdfast_testkit::Haproxy;
@@ -7,6 +8,9 @@ use tokio::net::UnixStream;
 use tokio::time::Instant;
 
 use super::certificate::Certificate;
+
+/// So many are shown at once, after they were put in place.
+const SHOWN: usize = 32;
 
 pub(super) struct Bare {
     stream: UnixStream,
@@ -25,10 +29,18 @@ impl Bare {
     }
 
     async fn ask(&mut self, command: &str) -> Result<String> {
-        self.stream.write_all(command.as_bytes()).await?;
-        let mut said = Vec::new();
-        while !said.ends_with(b"\n> ") {
+        self.ask_all(command, 1).await
+    }
+
+    /// Sends so many commands at once, and reads all their answers.
+    async fn ask_all(&mut self, commands: &str, count: usize) -> Result<String> {
+        self.stream.write_all(commands.as_bytes()).await?;
+        let (mut said, mut searched, mut prompts) = (Vec::new(), 0, 0);
+        while prompts < count {
             ensure!(self.stream.read_buf(&mut said).await? > 0, "HAProxy hung up");
+            while let Some(at) = said.get(searched..).and_then(prompt) {
+                (searched, prompts) = (searched + at, prompts + 1);
+            }
         }
         Ok(String::from_utf8_lossy(&said).into_owned())
     }
@@ -39,19 +51,28 @@ impl Bare {
         self.ask(&format!("set ssl cert {file} <<\n{}\n", certificate.pem())).await?;
         let said = self.ask(&format!("commit ssl cert {file}\n")).await?;
         ensure!(said.contains("Success!"), "{said}");
-        self.ask(&format!("show ssl cert {file}\n")).await?;
         Ok(())
+    }
+
+    async fn show(&mut self, certificates: &[Certificate]) -> Result<()> {
+        let show =
+            |one: &Certificate| format!("show ssl cert {}/{}.pem\n", self.directory, one.name);
+        let commands: String = certificates.iter().map(show).collect();
+        self.ask_all(&commands, certificates.len()).await.map(drop)
     }
 
     /// Adds these; how many per second.
     pub(super) async fn add(&mut self, certificates: &[Certificate]) -> Result<f64> {
         let begun = Instant::now();
-        for certificate in certificates {
-            let file = format!("{}/{}.pem", self.directory, certificate.name);
-            self.ask(&format!("new ssl cert {file}\n")).await?;
-            self.put(certificate).await?;
-            let (list, name) = (self.list.clone(), &certificate.name);
-            self.ask(&format!("add ssl crt-list {list} <<\n{file} {name}\n\n")).await?;
+        for portion in certificates.chunks(SHOWN) {
+            for certificate in portion {
+                let file = format!("{}/{}.pem", self.directory, certificate.name);
+                self.ask(&format!("new ssl cert {file}\n")).await?;
+                self.put(certificate).await?;
+                let (list, name) = (self.list.clone(), &certificate.name);
+                self.ask(&format!("add ssl crt-list {list} <<\n{file} {name}\n\n")).await?;
+            }
+            self.show(portion).await?;
         }
         Ok(certificates.len() as f64 / begun.elapsed().as_secs_f64())
     }
@@ -59,9 +80,18 @@ impl Bare {
     /// Renews these; how many per second.
     pub(super) async fn renew(&mut self, certificates: &[Certificate]) -> Result<f64> {
         let begun = Instant::now();
-        for certificate in certificates {
-            self.put(certificate).await?;
+        for portion in certificates.chunks(SHOWN) {
+            for certificate in portion {
+                self.put(certificate).await?;
+            }
+            self.show(portion).await?;
         }
         Ok(certificates.len() as f64 / begun.elapsed().as_secs_f64())
     }
+}
+
+/// Where the first answer ends.
+fn prompt(text: &[u8]) -> Option<usize> {
+    const PROMPT: &[u8] = b"\n> ";
+    Some(text.windows(PROMPT.len()).position(|window| window == PROMPT)? + PROMPT.len())
 }

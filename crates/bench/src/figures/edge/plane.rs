@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,6 +33,16 @@ struct Desk {
     state: Mutex<State>,
     changed: watch::Sender<u64>,
     reported: watch::Sender<u64>,
+    polls: AtomicU64,
+    reports: AtomicU64,
+    others: AtomicU64,
+}
+
+/// How often it was asked for what.
+pub(super) struct Asked {
+    pub(super) polls: u64,
+    pub(super) reports: u64,
+    pub(super) others: u64,
 }
 
 #[derive(Default)]
@@ -93,6 +104,12 @@ impl Plane {
         format!("http://{}", self.address)
     }
 
+    pub(super) fn asked(&self) -> Asked {
+        let count = |counter: &AtomicU64| counter.load(Relaxed);
+        let Desk { polls, reports, others, .. } = &*self.desk;
+        Asked { polls: count(polls), reports: count(reports), others: count(others) }
+    }
+
     pub(super) fn deploy(&self, certificates: &[Certificate]) {
         self.desk.deploy(certificates);
     }
@@ -125,6 +142,7 @@ impl Drop for Plane {
 }
 
 async fn register(Shared(desk): Shared<Arc<Desk>>) -> Json<Value> {
+    desk.others.fetch_add(1, Relaxed);
     let revision = desk.state().acknowledged.clone();
     Json(json!({ "id": Uuid::new_v4(), "name": "edge", "group": "default", "revision": revision }))
 }
@@ -133,6 +151,7 @@ async fn changes(
     Shared(desk): Shared<Arc<Desk>>,
     Query(asked): Query<HashMap<String, String>>,
 ) -> Json<Value> {
+    desk.polls.fetch_add(1, Relaxed);
     let number = |key: &str| -> u64 {
         let text = asked.get(key).map_or("0", String::as_str);
         text.rsplit('.').next().and_then(|text| text.parse().ok()).unwrap_or(0)
@@ -158,6 +177,7 @@ async fn changes(
 }
 
 async fn desired(Shared(desk): Shared<Arc<Desk>>) -> String {
+    desk.others.fetch_add(1, Relaxed);
     let state = desk.state();
     let mut lines: String = state.items.values().map(|item| format!("{item}\n")).collect();
     let end =
@@ -170,11 +190,13 @@ async fn bundle(
     Shared(desk): Shared<Arc<Desk>>,
     Path((_, sha256)): Path<(String, String)>,
 ) -> Response {
+    desk.others.fetch_add(1, Relaxed);
     let found = desk.state().bundles.get(&sha256).cloned();
     found.map_or(StatusCode::NOT_FOUND.into_response(), |found| Json(found).into_response())
 }
 
 async fn report(Shared(desk): Shared<Arc<Desk>>, Json(body): Json<Value>) -> StatusCode {
+    desk.reports.fetch_add(1, Relaxed);
     let seen = body.get("observations").and_then(Value::as_array).into_iter().flatten();
     let seen = seen.filter(|one| one.get("error").is_none_or(Value::is_null));
     let seen: Vec<_> =

@@ -1,0 +1,139 @@
+//! Fetches, checks and writes certificates ahead of the socket: while HAProxy is told of some, the next are made ready.
+//!
+//! The work is a task of its own, so that it goes on while the socket is waited for; dropped, it ends. What is bound to the disk is done
+//! for a few at a time, since each sync costs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_util::{StreamExt as _, stream};
+use holdfast_model::Hostname;
+use holdfast_store::{Bundle, Change};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use zeroize::Zeroizing;
+
+use super::group;
+use super::turn::Turn;
+use crate::checked::{Checked, Print};
+use crate::{Bundles, Error, Result};
+
+/// So many are fetched at once.
+const FETCHES: usize = 24;
+
+/// So many are checked and written together.
+const TOGETHER: usize = 16;
+
+/// So many groups are on their way to the disk at once.
+const WRITES: usize = 2;
+
+/// So many groups lie ready before the next are begun.
+const READY: usize = 2;
+
+/// What a command takes beside the certificate.
+const COMMAND_ROOM: usize = 64;
+
+/// A change on its way.
+pub(super) struct Wanted {
+    pub(super) at: usize,
+    pub(super) change: Change,
+    pub(super) file: String,
+}
+
+/// A certificate that is on disk now.
+pub(super) struct Written {
+    pub(super) name: Hostname,
+    pub(super) file: String,
+    pub(super) print: Print,
+    pub(super) pem: Zeroizing<String>,
+    /// What the file held before.
+    pub(super) before: Option<Zeroizing<Vec<u8>>>,
+}
+
+/// Each with its place among the changes; what is wrong with one is no matter of the others.
+type Group = Vec<(usize, Result<Written>)>;
+
+pub(super) struct Ahead {
+    groups: mpsc::Receiver<Result<Group>>,
+    _work: JoinSet<()>,
+}
+
+impl Ahead {
+    pub(super) fn begin(
+        wanted: Vec<Wanted>,
+        bundles: Arc<dyn Bundles>,
+        turn: Turn,
+        bufsize: usize,
+    ) -> Self {
+        let (sender, groups) = mpsc::channel(READY);
+        let mut work = JoinSet::new();
+        work.spawn(async move {
+            let fetches = stream::iter(wanted).map(move |one| fetch(one, bundles.clone()));
+            let fetched = fetches.buffered(FETCHES).ready_chunks(TOGETHER);
+            let written = fetched.map(|group| write(group, turn.clone(), bufsize));
+            let mut written = std::pin::pin!(written.buffered(WRITES));
+            while let Some(group) = written.next().await {
+                if sender.send(group).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Self { groups, _work: work }
+    }
+
+    /// Those that are on disk next, in order; none after the last. An error is about the way to the certificates.
+    pub(super) async fn next(&mut self) -> Result<Option<Group>> {
+        self.groups.recv().await.transpose()
+    }
+}
+
+/// The outer error is about the way there, the inner one about the certificate.
+async fn fetch(one: Wanted, bundles: Arc<dyn Bundles>) -> Result<(Wanted, Result<Bundle>)> {
+    match bundles.bundle(&one.change).await {
+        Ok(Some(bundle)) => Ok((one, Ok(bundle))),
+        Ok(None) => Ok((one, Err(Error::Gone))),
+        Err(error) if error.is_transient() => Err(error),
+        Err(error) => Ok((one, Err(error))),
+    }
+}
+
+async fn write(
+    fetched: Vec<Result<(Wanted, Result<Bundle>)>>,
+    turn: Turn,
+    bufsize: usize,
+) -> Result<Group> {
+    let fetched: Vec<_> = fetched.into_iter().collect::<Result<_>>()?;
+    turn.blocking(move || {
+        let checked = fetched.into_iter().map(|(one, bundle)| {
+            let at = one.at;
+            (at, bundle.and_then(|bundle| check(one, &bundle, bufsize)))
+        });
+        let mut group: Vec<_> = checked.collect();
+        let good = || group.iter().filter_map(|(_, one)| one.as_ref().ok());
+        let files: Vec<_> =
+            good().map(|one| (PathBuf::from(&one.file), one.pem.as_bytes())).collect();
+        let mut results = group::write_all(&files).into_iter();
+        for (_, one) in &mut group {
+            if one.is_ok()
+                && let Some(Err(error)) = results.next()
+            {
+                *one = Err(error);
+            }
+        }
+        Ok(group)
+    })
+    .await
+}
+
+fn check(wanted: Wanted, bundle: &Bundle, bufsize: usize) -> Result<Written> {
+    let Wanted { change, file, .. } = wanted;
+    let checked = Checked::of(bundle, &change)?;
+    let pem = checked.combined();
+    // Before anything is on disk: what cannot be loaded must not be found by the next start either.
+    let bytes = pem.len() + file.len() + COMMAND_ROOM;
+    if bytes >= bufsize {
+        return Err(Error::PayloadTooLarge { bytes, limit: bufsize });
+    }
+    let before = std::fs::read(&file).ok().map(Zeroizing::new);
+    Ok(Written { name: checked.name, file, print: checked.print, pem, before })
+}
