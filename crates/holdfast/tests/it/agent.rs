@@ -1,6 +1,6 @@
 //! `holdfast agent` as a process: beside a real HAProxy, with a real control plane.
 
-use std::{path::PathBuf, process::Command, time::Duration};
+use std::{os::unix::fs::MetadataExt as _, path::PathBuf, process::Command, time::Duration};
 
 use holdfast_testkit::{Haproxy, Process, Scratch, eventually, free_port};
 use serde_json::Value;
@@ -205,9 +205,9 @@ fn what_is_wrong_with_the_file_is_told_with_its_remedy() {
     );
 }
 
-/// What is printed is what is tested.
-#[test]
-fn the_documented_haproxy_configuration_works() {
+/// What is printed is what is tested; only paths and ports are of the test's own, and the group where the user is not root.
+#[tokio::test]
+async fn the_documented_haproxy_configuration_works() {
     let document = include_str!("../../../../docs/haproxy.md");
     let block = document.split("```haproxy\n").nth(1).unwrap().split("```").next().unwrap();
     let scratch = Scratch::new().unwrap();
@@ -215,14 +215,34 @@ fn the_documented_haproxy_configuration_works() {
     std::fs::create_dir_all(scratch.path().join("holdfast")).unwrap();
     let pem = scratch.write("holdfast/_default.pem", pki.chain_pem + &pki.key_pem).unwrap();
     scratch.write("holdfast/crt-list", format!("{} !*\n", word(&pem))).unwrap();
-    let text = block
+    let socket = scratch.path().join("admin.sock");
+    let mut text = block
         .replace("/etc/haproxy/holdfast", &word(&scratch.path().join("holdfast")))
-        .replace("/run/haproxy/admin.sock", &word(&scratch.path().join("admin.sock")));
+        .replace("/run/haproxy/admin.sock", &word(&socket))
+        .replace("bind :80\n", &format!("bind 127.0.0.1:{}\n", free_port().unwrap()))
+        .replace("bind :443 ", &format!("bind 127.0.0.1:{} ", free_port().unwrap()));
+    let mut group = "haproxy".to_owned();
+    if std::fs::metadata(scratch.path()).unwrap().uid() != 0 {
+        group = Ended::of(Command::new("id").arg("-gn")).done().stdout.trim().to_owned();
+        text = text
+            .replace("    user haproxy\n    group haproxy\n", "")
+            .replace("group haproxy", &format!("group {group}"));
+    }
     assert_ne!(text, block);
-    let file = scratch.write("haproxy.cfg", text).unwrap();
-    let mut command = Command::new("haproxy");
-    let ended = Ended::of(command.args(["-c", "-f", &word(&file)])).done();
+    let file = word(&scratch.write("haproxy.cfg", text).unwrap());
+    let ended = Ended::of(Command::new("haproxy").args(["-c", "-f", &file])).done();
     assert!(!ended.stderr.contains("WARNING"), "{}", ended.stderr);
+    let mut command = Command::new("haproxy");
+    command.args(["-db", "-f", &file]);
+    let haproxy = Process::spawn("haproxy", &command).unwrap();
+    let known = Ended::of(Command::new("getent").args(["group", &group])).done().stdout;
+    let group: u32 = known.split(':').nth(2).unwrap().parse().unwrap();
+    eventually(SOON, "the socket, for its group", async || match std::fs::metadata(&socket) {
+        Ok(made) if (made.gid(), made.mode() & 0o777) == (group, 0o660) => Ok(()),
+        Ok(made) => Err(format!("group {}, mode {:o}", made.gid(), made.mode())),
+        Err(error) => Err(format!("{error}\n{}", haproxy.log())),
+    })
+    .await;
     // The agent's files as printed are such files too.
     for block in document.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()) {
         let lines: Vec<_> =
