@@ -1,6 +1,9 @@
 -- Lanes: what is due, by what it is due for, so that a flood of one kind keeps no other waiting. The lane follows from the row, and
 -- nobody has to write it: the release before works on as it is.
 
+-- Both at once, before any work: whoever holds the one waits for the other, and the index of a million rows would be made in vain.
+LOCK TABLE acme_account, domain IN ACCESS EXCLUSIVE MODE;
+
 CREATE INDEX domain_lane ON domain ((
     CASE WHEN removing_since IS NOT NULL THEN 4 WHEN order_id IS NOT NULL THEN 0
          WHEN state IN ('CertificateDownloaded', 'CertificateDeploying', 'CertificateDeployed', 'CertificateDeploymentFailed') THEN 2

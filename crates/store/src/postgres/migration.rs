@@ -18,6 +18,11 @@ use crate::{
 const LOCK: i64 = 0x686f_6c64_6661_7374;
 const RETRY: Duration = Duration::from_millis(50);
 
+/// Replicas of the release before work on meanwhile. Whoever waits for us in turn finds that out only after a second (PostgreSQL's
+/// `deadlock_timeout`): it is always us who gives way, and does it all again.
+const PATIENCE: &str = "SET LOCAL lock_timeout = '500ms'";
+const TRIES: u32 = 200;
+
 const BOOK: &str = "CREATE TABLE IF NOT EXISTS holdfast_migration (
     version    bigint      PRIMARY KEY,
     name       text        NOT NULL,
@@ -68,7 +73,7 @@ async fn bring_up(connection: &mut PgConnection) -> Result<()> {
     // Another process may have done it while we waited.
     let applied = applied(connection).await?;
     for step in pending(POSTGRES, applied) {
-        apply(connection, step)
+        patiently(connection, step)
             .await
             .map_err(|source| Error::Migration { version: step.version, source })?;
         tracing::info!(version = step.version, name = step.name, "schema migrated");
@@ -76,8 +81,27 @@ async fn bring_up(connection: &mut PgConnection) -> Result<()> {
     Ok(())
 }
 
+/// As often as others are in the way.
+async fn patiently(connection: &mut PgConnection, step: &Migration) -> sqlx::Result<()> {
+    let mut tries = 0;
+    loop {
+        match apply(connection, step).await {
+            Err(error) if is_in_the_way(&error) && tries < TRIES => tries += 1,
+            done => return done,
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+/// Did it only meet others: a lock that was not to be had in time, or each waiting for the other?
+fn is_in_the_way(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    code.is_some_and(|code| code == "55P03" || code == "40P01")
+}
+
 async fn apply(connection: &mut PgConnection, step: &Migration) -> sqlx::Result<()> {
     let mut transaction = connection.begin().await?;
+    transaction.execute(PATIENCE).await?;
     transaction.execute(sqlx::raw_sql(step.sql)).await?;
     sqlx::query("INSERT INTO holdfast_migration (version, name) VALUES ($1, $2)")
         .bind(step.version)

@@ -53,6 +53,30 @@ async fn twenty_migrate_at_once_in_one_process() {
     .await;
 }
 
+/// Others work on while the schema is migrated: what they hold is waited for a little, let be, and asked for again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_migration_gives_way_and_comes_again() {
+    let url = database().await;
+    let (mut holding, mut watching) = (raw(&url).await, raw(&url).await);
+    let mut hold = holding.begin().await.unwrap();
+    hold.execute("CREATE TABLE setting (key text)").await.unwrap();
+    let migrating = tokio::spawn({
+        let url = url.clone();
+        async move { migrate(&url).await }
+    });
+    let begun = "SELECT coalesce(max(extract(epoch FROM xact_start) * 1000000), 0)::bigint FROM pg_stat_activity \
+                 WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let mut tries = std::collections::HashSet::new();
+    eventually(SOON, "another try", async || {
+        tries.extend(Some(number(&mut watching, begun).await).filter(|at| *at > 0));
+        if tries.len() > 1 { Ok(()) } else { Err("it waits") }
+    })
+    .await;
+    assert!(!migrating.is_finished());
+    hold.rollback().await.unwrap();
+    migrating.await.unwrap().unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_newer_schema_and_its_rows_are_tolerated() {
     let (store, other, url) = replicas().await;
