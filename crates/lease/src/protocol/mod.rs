@@ -37,7 +37,9 @@
 //!    the lease is released. While work winds down after a step-down, the lease is kept but not renewed: work that does
 //!    not stop cannot keep it for ever. A process whose old work has not ended does not contend.
 //! 7. **Readers before writers.** A follower reads without a lock, and sends the acquiring statement only when the row looks
-//!    free. It looks again at the expiry it saw, or when woken; so an idle follower costs two or three reads per lease.
+//!    free, or when it is told by name that something happened to it: most often it was let go of. It looks again at the expiry it
+//!    saw; so an idle follower costs two or three reads per lease. News that come while a request is on its way make the answer
+//!    old: it looks again.
 //! 8. **Life is seen, not only dated.** The store's clock may be set back. A row whose `(incarnation, term, beat)` this process
 //!    has itself seen unchanged for `ttl × (1 + drift) + margin` may be taken in exactly that state: its owner's belief
 //!    ended before. A renewal carries its owner's own time as its beat. Once the store's clock is known to have been set back, that

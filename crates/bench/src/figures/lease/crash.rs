@@ -28,8 +28,9 @@ const PUBLISHED: [(&str, &str, &str); 6] = [
     ("etcd", "TTL", "ms"),
 ];
 
-/// What was measured, in milliseconds: each kill of each kind.
-pub(super) type Samples = [Sample; 3];
+/// What was measured, in milliseconds: each kill, of each of [`TITLES`].
+#[derive(Default)]
+pub(super) struct Samples([Sample; 3]);
 
 const TITLES: [&str; 3] = ["PostgreSQL with a beacon", "PostgreSQL", "Redis"];
 
@@ -38,7 +39,8 @@ pub(super) async fn measure(ground: &Ground) -> Result<Samples> {
     let kinds = [(&url, true, 8), (&url, false, 2), (&redis.url(), false, 2)];
     let mut samples = Samples::default();
     for run in 0..ground.runs {
-        for (((url, beacon, kills), title), sample) in kinds.iter().zip(TITLES).zip(&mut samples) {
+        for (((url, beacon, kills), title), sample) in kinds.iter().zip(TITLES).zip(&mut samples.0)
+        {
             let mut scene = Scene::start(url, *beacon).await?;
             for _ in 0..*kills {
                 sample.push(millis(scene.kill_the_leader().await?));
@@ -59,7 +61,8 @@ pub(super) fn shown(samples: &Samples, graceful: Option<&handoff::Samples>) -> S
     let graceful = graceful.map_or(Default::default(), |graceful| {
         [String::new(), median(&graceful.postgres), median(&graceful.redis)]
     });
-    for (((title, sample), limit), graceful) in TITLES.iter().zip(samples).zip(limits).zip(graceful)
+    for (((title, sample), limit), graceful) in
+        TITLES.iter().zip(&samples.0).zip(limits).zip(graceful)
     {
         let shown = format!("**{}**, {} kills", sample.shown(0), sample.len());
         table.row([(*title).to_owned(), shown, limit, graceful]);

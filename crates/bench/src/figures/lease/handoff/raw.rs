@@ -5,7 +5,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use sqlx::postgres::{PgListener, PgPoolOptions};
 use sqlx::{Connection as _, Executor as _, PgConnection};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
+
+use super::COURTESY;
 
 const TABLE: &str = "CREATE TABLE bare (name text PRIMARY KEY, holder text, term bigint NOT NULL, expires_at timestamptz); \
                      INSERT INTO bare VALUES ('sweep', 'ann', 1)";
@@ -33,8 +35,10 @@ impl Raw {
         Ok(Self { holder, next: PgConnection::connect(url).await?, listener })
     }
 
+    /// After a pause as long as an elector's: what has just run is faster than what has slept.
     pub(super) async fn hand_over(&mut self) -> Result<Duration> {
         let Self { holder, next, listener } = self;
+        sleep(COURTESY).await;
         let begun = Instant::now();
         let free = sqlx::query(FREE).execute(holder);
         let take = async {
