@@ -53,6 +53,7 @@ pub fn peak_resident(pid: u32) -> Result<u64> {
 }
 
 /// Begins to look anew for the most memory that a process has resident.
+#[expect(clippy::disallowed_methods, reason = "it is the kernel's file, and keeps nothing")]
 pub fn forget_peak(pid: u32) -> Result<()> {
     Ok(fs::write(format!("/proc/{pid}/clear_refs"), "5")?)
 }
