@@ -163,3 +163,18 @@ async fn a_listener_that_cannot_connect_is_given_up_and_tried_again() {
     assert_eq!(stage.script.connects.load(Ordering::Relaxed), 6);
     assert_eq!(ann.health(), Health::Healthy);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_whose_connection_was_dropped_in_silence_is_connected_again() {
+    let clock = PausedClock::new();
+    let stage = Stage::new(&clock);
+    let ann = start(&stage, &clock, "ann");
+    let checks = || stage.script.checks.load(Ordering::Relaxed);
+    pass(600).await;
+    assert!((4..=5).contains(&checks()), "{} checks in ten minutes", checks());
+    assert_eq!(stage.script.connects.load(Ordering::Relaxed), 1);
+    *lock(&stage.script.checks_to_come) = Some((1, Fault::Hangs));
+    pass(130).await;
+    assert_eq!(stage.script.connects.load(Ordering::Relaxed), 2);
+    assert_eq!(ann.health(), Health::Healthy);
+}

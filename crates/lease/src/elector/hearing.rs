@@ -13,6 +13,9 @@ use crate::error::StoreError;
 use crate::identity::Name;
 use crate::store::Listener;
 
+/// After so many leases in silence the connection is checked: often enough to keep it alive on its way, too rarely to cost anything.
+const SILENCE: u32 = 4;
+
 pub(super) async fn listen(
     mut listener: Box<dyn Listener>,
     commands: mpsc::WeakUnboundedSender<Command>,
@@ -24,8 +27,9 @@ pub(super) async fn listen(
             if connect(&mut *listener, &shared).await.is_ok() {
                 tell(&commands, Command::Listening(true))?;
                 loop {
-                    match next(&mut *listener).await {
-                        Ok(name) => tell(&commands, Command::Woken(name))?,
+                    match next(&mut *listener, &shared).await {
+                        Ok(Some(name)) => tell(&commands, Command::Woken(name))?,
+                        Ok(None) => {}
                         Err(error) => {
                             debug!(%error, "wake-ups are lost");
                             break;
@@ -46,19 +50,33 @@ pub(super) async fn listen(
 }
 
 async fn connect(listener: &mut dyn Listener, shared: &Shared) -> Result<(), StoreError> {
+    limited(listener.connect(), shared).await
+}
+
+/// The next lease that may have changed; none if nothing was told for long, and the connection is still there.
+async fn next(listener: &mut dyn Listener, shared: &Shared) -> Result<Option<Name>, StoreError> {
+    let long = shared.clock.now() + shared.timing.ttl * SILENCE;
+    tokio::select! {
+        told = AssertUnwindSafe(listener.next()).catch_unwind() => {
+            return told.unwrap_or_else(|_| Err(panicked())).map(Some);
+        }
+        () = shared.clock.sleep_until(long) => {}
+    }
+    limited(listener.check(), shared).await.map(|()| None)
+}
+
+async fn limited(
+    request: impl Future<Output = Result<(), StoreError>>,
+    shared: &Shared,
+) -> Result<(), StoreError> {
     let late = || StoreError::new("listening for wake-ups", "no answer in time");
     let limit = shared.clock.now() + shared.timing.request_timeout;
     tokio::select! {
-        connected = AssertUnwindSafe(listener.connect()).catch_unwind() => {
-            connected.unwrap_or_else(|_| Err(panicked()))
+        answer = AssertUnwindSafe(request).catch_unwind() => {
+            answer.unwrap_or_else(|_| Err(panicked()))
         }
         () = shared.clock.sleep_until(limit) => Err(late()),
     }
-}
-
-async fn next(listener: &mut dyn Listener) -> Result<Name, StoreError> {
-    let told = AssertUnwindSafe(listener.next()).catch_unwind().await;
-    told.unwrap_or_else(|_| Err(panicked()))
 }
 
 /// A listener's panic is a lost connection: the task that hears must not end in silence.

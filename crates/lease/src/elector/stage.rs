@@ -61,6 +61,8 @@ pub(super) struct Script {
     pub(super) connects_to_come: std::sync::Mutex<Option<(u32, Fault)>>,
     /// So many wake-ups do.
     pub(super) news_to_come: std::sync::Mutex<Option<(u32, Fault)>>,
+    pub(super) checks: AtomicU32,
+    pub(super) checks_to_come: std::sync::Mutex<Option<(u32, Fault)>>,
 }
 
 /// Takes one of the faults to come.
@@ -194,5 +196,10 @@ impl Listener for Hearing {
         let name = self.heard.next().await?;
         strike(next(&self.script.news_to_come)).await?;
         Ok(name)
+    }
+
+    async fn check(&mut self) -> Result<(), StoreError> {
+        self.script.checks.fetch_add(1, Ordering::Relaxed);
+        strike(next(&self.script.checks_to_come)).await
     }
 }

@@ -100,8 +100,14 @@ pub trait Listener: Send + 'static {
     /// Connects; what happens from now on is told.
     async fn connect(&mut self) -> Result<(), StoreError>;
 
-    /// The next lease that may have changed. An error ends the connection.
+    /// The next lease that may have changed. An error ends the connection. Dropping the wait loses nothing.
     async fn next(&mut self) -> Result<Name, StoreError>;
+
+    /// Asks the server whether the connection is still there, after a long silence: one that was dropped on the way is silent for ever.
+    /// An error ends the connection.
+    async fn check(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// This machine's wall clock: the store's clock of a store that lives on one machine.
