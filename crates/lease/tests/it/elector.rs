@@ -86,7 +86,7 @@ async fn an_operation_runs_under_a_lease_and_a_second_is_refused_with_who_holds_
     let refused = ann
         .operation(&import, async |work| {
             // Longer than the lease: it is kept renewed.
-            ground.row(&import, "four renewals", |row| row.beat >= 4).await;
+            ground.renewed(&import, 4).await;
             assert!(!work.is_cancelled());
             bob.operation(&import, async |_| ()).await
         })
@@ -158,7 +158,7 @@ async fn a_preferred_process_takes_its_lease_back_once(ground: Ground) {
     let first = high.contend(&sweep, wish);
     tokio::time::timeout(SOON, first.elected()).await.unwrap().unwrap();
     // Longer than it waited for the first time, by far.
-    let row = ground.row(&sweep, "five renewals", |row| row.beat >= 5).await;
+    let row = ground.renewed(&sweep, 5).await;
     assert_eq!(row.owner.unwrap().holder.as_str(), "high");
     let history = ground.history(&sweep).await;
     let owners: Vec<_> = history.iter().rev().filter_map(|entry| entry.to.as_ref()).collect();
@@ -222,7 +222,7 @@ async fn a_thousand_leases_of_one_process_on_postgres_are_kept() {
     until("all leases", || leases.iter().all(Leadership::is_leader)).await;
     for index in [0, 500, 999] {
         let kept = name(&format!("lease-{index}"));
-        ground.row(&kept, "three renewals", |row| row.beat >= 3).await;
+        ground.renewed(&kept, 3).await;
     }
     let terms = leases.iter().filter_map(Leadership::term);
     assert!(terms.filter(|term| term.number() == 1).count() == 1_000, "{:?}", ann.health());

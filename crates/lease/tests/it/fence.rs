@@ -158,6 +158,36 @@ async fn a_clock_stepped_forward_ends_the_right_to_write_at_once() {
     assert!(matches!(refused, Some(Error::Fenced { .. })));
 }
 
+/// The guard is opened while the server's clock is right. One opened while it runs ahead would not be ended by a server under
+/// libfaketime, and by no other: in the signal handler that ends it, libfaketime shows the right time, and the limit, which was
+/// reckoned by the clock that runs ahead, seems to lie an hour away.
+#[tokio::test]
+async fn a_paused_guard_is_ended_by_the_server_though_its_clock_is_stepped_forward() {
+    let clock = Faketime::new().unwrap();
+    let server = Postgres::start_by(&clock).await.unwrap();
+    let url = server.database().await.unwrap();
+    let mut store = PostgresStore::new(&url, LIMIT * 6).unwrap();
+    store.apply_schema().await.unwrap();
+    let name = Name::new("sweep").unwrap();
+    let ttl = Duration::from_secs(600);
+    let (token, _) = acquire(&mut store, &request(&name, Incarnation::random(), ttl)).await;
+    let mut paused = PgConnection::connect(&url).await.unwrap();
+    let mut open = guard(&mut paused, &token, Duration::from_secs(2)).await.unwrap();
+    let written = sqlx::query("CREATE TABLE written_late (id int)").execute(&mut *open).await;
+    written.unwrap();
+    clock.step(3_600).unwrap();
+    let mut connection = PgConnection::connect(&url).await.unwrap();
+    let refused = guard(&mut connection, &token, LIMIT).await.err();
+    assert!(matches!(refused, Some(Error::Fenced { .. })), "the old term is let in: {refused:?}");
+    let newer = take_over(&mut store, &name).await;
+    assert_eq!(newer.term, token.term.next());
+    assert!(open.commit().await.is_err(), "a paused write was committed after the takeover");
+    let late = "SELECT count(*) FROM pg_class WHERE relname = 'written_late'";
+    let late: i64 = sqlx::query_scalar(late).fetch_one(&mut connection).await.unwrap();
+    assert_eq!(late, 0);
+    guard(&mut connection, &newer, LIMIT).await.unwrap().commit().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_term_lost_by_redis_is_raised_above_what_was_registered() {
     let (url, redis) = (database().await, Redis::start().await.unwrap());

@@ -105,6 +105,16 @@ impl Ground {
         .await
     }
 
+    /// Waits until the owner of a lease was seen to act this often: the row then.
+    pub(crate) async fn renewed(&self, lease: &Name, times: usize) -> Row {
+        let mut row = self.row(lease, "an owner", |row| row.owner.is_some()).await;
+        for _ in 0..times {
+            let last = row.beat;
+            row = self.row(lease, "a renewal", |row| row.beat != last).await;
+        }
+        row
+    }
+
     /// The last changes of owner, newest first.
     pub(crate) async fn history(&self, lease: &Name) -> Vec<Entry> {
         self.store(SOON).history(lease, None, 1_000).await.unwrap()

@@ -96,6 +96,25 @@ async fn sentinels_conform_and_lead_to_the_new_primary() {
 }
 
 #[tokio::test]
+async fn sentinels_with_tls_and_a_root_of_their_own_conform_and_lead_to_the_new_primary() {
+    let sentinels = RedisSentinels::start_with_tls().await.unwrap();
+    let root = sentinels.root_pem().map(|root| root.as_bytes().to_vec());
+    let known = |url: String| RedisAddress { root_certificate: root.clone(), ..weak(url) };
+    conforms(known(sentinels.url())).await;
+    let stranger = refusal(weak(sentinels.url())).await.to_lowercase();
+    assert!(!stranger.is_empty());
+    let store = RedisStore::new(known(sentinels.url()), "lease:", quick().request_timeout).unwrap();
+    let ann = elector(Box::new(store), "ann", &quick());
+    let lease = ann.contend(&name("sweep"), Wish::default());
+    until("a leader that is listening", || lease.is_leader() && ann.health() == Health::Healthy)
+        .await;
+    sentinels.fail_over().await.unwrap();
+    conforms(known(sentinels.url())).await;
+    until("a leader on the new primary", || lease.is_leader() && ann.health() == Health::Healthy)
+        .await;
+}
+
+#[tokio::test]
 async fn a_cluster_conforms() {
     let cluster = RedisCluster::start().await.unwrap();
     conforms(weak(cluster.url())).await;
