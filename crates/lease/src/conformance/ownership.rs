@@ -160,7 +160,8 @@ pub(super) async fn one_of_many_wins(harness: &dyn Harness) -> Verdict {
     let mut contenders = Vec::new();
     for index in 0..8 {
         let mut contender = Contender::new(harness, &format!("c{index}"), &name).await?;
-        contender.store.look(&[]).await.map_err(told)?;
+        // Connected before they race, and one after the other.
+        contender.now().await?;
         contenders.push(contender);
     }
     let racing = contenders.iter_mut().map(|contender| async {

@@ -110,7 +110,7 @@ impl Contender {
         Ok(self.store.release(&request).await.map_err(told)?.answer)
     }
 
-    async fn now(&mut self) -> Result<StoreTime, String> {
+    pub(super) async fn now(&mut self) -> Result<StoreTime, String> {
         Ok(self.store.look(std::slice::from_ref(&self.name)).await.map_err(told)?.at)
     }
 

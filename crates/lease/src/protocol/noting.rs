@@ -22,7 +22,7 @@ impl State {
     }
 
     pub(crate) fn note_due(&mut self, now: Moment) -> Option<Request> {
-        if self.note_at > now {
+        if !self.lit || self.note_at > now {
             return None;
         }
         let wanting = |(_, lease): &(&Name, &Lease)| self.wants_noting(lease);
@@ -57,6 +57,13 @@ impl State {
         }
         let (step_down, successor) = (row.step_down, row.successor.clone());
         self.renewed((name, row.term), Renewed::Kept { step_down, successor }, sent, now, actions);
+    }
+
+    /// Whether the store said that what is held names the beacon.
+    #[cfg(test)]
+    pub(crate) fn is_noted(&self, name: &Name) -> bool {
+        let phase = self.leases.get(name).map(|lease| &lease.phase);
+        matches!(phase, Some(Phase::Holding(held)) if held.noted == Noted::Yes)
     }
 
     /// Not before a little while has passed.

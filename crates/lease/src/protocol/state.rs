@@ -87,7 +87,7 @@ impl State {
             }
             _ => None,
         });
-        let note = !busy && self.leases.values().any(|lease| self.wants_noting(lease));
+        let note = self.lit && !busy && self.leases.values().any(|lease| self.wants_noting(lease));
         let others =
             [self.in_flight.as_ref().map(|flight| flight.give_up), note.then_some(self.note_at)];
         leases.chain(others.into_iter().flatten()).min()
