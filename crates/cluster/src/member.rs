@@ -72,3 +72,34 @@ pub(crate) fn rank(replicas: &[Replica], instance: &str) -> Priority {
     let older = healthy.take_while(|replica| replica.instance != instance).count();
     Priority(i16::try_from(older).map_or(i16::MIN, |older| -older))
 }
+
+#[cfg(test)]
+mod tests {
+    use holdfast_model::Timestamp;
+
+    use super::*;
+
+    fn replica(instance: &str, healthy: bool) -> Replica {
+        let at = Timestamp::from_seconds(0);
+        Replica {
+            instance: instance.to_owned(),
+            incarnation: Uuid::nil(),
+            url: String::new(),
+            role: "all".to_owned(),
+            version: String::new(),
+            registered_at: at,
+            started_at: at,
+            last_heartbeat_at: at,
+            healthy,
+            draining: false,
+        }
+    }
+
+    #[test]
+    fn the_oldest_that_lives_ranks_first() {
+        let roll = [replica("gone", false), replica("old", true), replica("young", true)];
+        assert_eq!(rank(&roll, "old"), Priority(0));
+        assert_eq!(rank(&roll, "young"), Priority(-1));
+        assert_eq!(rank(&roll, "not known yet"), Priority(-2));
+    }
+}

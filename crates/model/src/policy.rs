@@ -77,10 +77,19 @@ impl Renewal {
         not_after.minus(left)
     }
 
-    /// From when on the CA is asked for its window: half the life.
+    /// Where the CA names no window, one of our own that ends at [`due_at`](Self::due_at): a million issued in one hour are not
+    /// renewed in one.
+    #[must_use]
+    pub fn window(&self, not_before: Timestamp, not_after: Timestamp) -> (Timestamp, Timestamp) {
+        let end = self.due_at(not_before, not_after);
+        (end.minus(not_after.since(not_before) / 30), end)
+    }
+
+    /// From when on the CA is asked for its window: half the life, and never so late that our own has begun.
     #[must_use]
     pub fn ask_at(&self, not_before: Timestamp, not_after: Timestamp) -> Timestamp {
-        not_before.plus(not_after.since(not_before) / 2).min(self.due_at(not_before, not_after))
+        let half = not_before.plus(not_after.since(not_before) / 2);
+        half.min(self.window(not_before, not_after).0)
     }
 }
 

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use axum::extract::{FromRequest, Request};
+use axum::body::HttpBody as _;
+use axum::extract::{FromRequest, OptionalFromRequest, Request};
 use bytes::Bytes;
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -30,6 +31,18 @@ impl<S: Send + Sync, T: Input> FromRequest<S> for Body<T> {
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         require_json(request.headers())?;
         parse(&collect(request, T::LIMIT).await?).map(Self)
+    }
+}
+
+/// A request that may come without one.
+impl<S: Send + Sync, T: Input> OptionalFromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Option<Self>, Problem> {
+        if request.body().is_end_stream() {
+            return Ok(None);
+        }
+        <Self as FromRequest<S>>::from_request(request, state).await.map(Some)
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) async fn show(
     domain: Domain,
 ) -> Result<DomainView, Problem> {
     let serving = match is_worth_a_question(state, &domain) {
-        true => Serving::of(&domain, state.store.deployment(domain.id).await?),
+        true => Serving::of(state.store.deployment(domain.id).await?),
         false => None,
     };
     Ok(DomainView::new(domain, serving, &state.addresses, caller))
@@ -34,7 +34,7 @@ pub(crate) async fn show_all(
         false => state.store.deployments(&asked).await?,
     };
     let shown = domains.into_iter().map(|domain| {
-        let serving = found.remove(&domain.id).and_then(|status| Serving::of(&domain, status));
+        let serving = found.remove(&domain.id).and_then(Serving::of);
         DomainView::new(domain, serving, &state.addresses, caller)
     });
     Ok(shown.collect())

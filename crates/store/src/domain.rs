@@ -83,8 +83,8 @@ pub trait Domains: Send + Sync {
     /// Adds many in one transaction, each with its own result; a conflict of one does not touch the others.
     async fn add_many(&self, new: &[NewDomain]) -> Result<Vec<Result<Added>>>;
 
-    /// Would adding succeed? Nothing is written.
-    async fn would_add(&self, new: &NewDomain) -> Result<()>;
+    /// Would adding make a domain? Not where the same request made it before. Nothing is written.
+    async fn would_add(&self, new: &NewDomain) -> Result<bool>;
 
     /// One by id, also after its removal.
     async fn domain(&self, id: DomainId) -> Result<Option<Domain>>;

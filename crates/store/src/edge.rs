@@ -195,8 +195,19 @@ pub struct DeploymentStatus {
     pub serving: u32,
     /// Live edges that refused, by name, and why.
     pub refused: Vec<(String, Note)>,
-    /// What was last seen served for the name, where, and when.
-    pub seen: Option<(String, Timestamp)>,
+    /// What was last seen served for the name.
+    pub seen: Option<Seen>,
+}
+
+/// A certificate as it was seen in a handshake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Its fingerprint.
+    pub sha256: String,
+    /// Its end of validity; none where it is not ours.
+    pub not_after: Option<Timestamp>,
+    /// When it was seen.
+    pub at: Timestamp,
 }
 
 /// What went with an edge that a person removed.

@@ -53,7 +53,7 @@ pub use desk::{ChallengeDesk, is_token};
 pub use domain::{Added, DomainFilter, DomainPatch, Domains, Import, NewDomain};
 pub use edge::{
     Change, Changes, DeploymentStatus, Desired, Edge, EdgeAgent, EdgeId, EdgeIdentity, EdgeReport,
-    Edges, NewEdge, Observation, Refusal, RemovedEdge, Revision,
+    Edges, NewEdge, Observation, Refusal, RemovedEdge, Revision, Seen,
 };
 pub use error::{Error, Result};
 pub use event::{Actor, Event, EventBody, EventCursor, Events};

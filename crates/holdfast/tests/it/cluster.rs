@@ -1,9 +1,10 @@
 //! Replicas as one cluster: real processes on a real PostgreSQL, killed, paused, doubled and told to end.
 
 mod cold;
-mod group;
+pub(crate) mod group;
 mod redis;
 mod rolling;
+mod unwell;
 
 use holdfast_testkit::{Postgres, Proxy, Way};
 use http::Method;

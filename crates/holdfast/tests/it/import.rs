@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// A PEM file as HAProxy has it.
-fn bundle(pki: &Pki) -> String {
+pub(crate) fn bundle(pki: &Pki) -> String {
     format!("{}{}{}", pki.chain_pem, pki.root_pem, pki.key_pem)
 }
 
@@ -21,7 +21,7 @@ fn write(scratch: &Scratch, file: &str, names: &[&str]) -> Pki {
     pki
 }
 
-fn import(replica: &Replica, kind: &str, path: &Path, more: &[&str]) -> Ended {
+pub(crate) fn import(replica: &Replica, kind: &str, path: &Path, more: &[&str]) -> Ended {
     let token = replica.read("admin.token");
     let mut command = crate::kit::program();
     command.args(["import", "--from", kind, &word(path)]).args(more);
@@ -29,7 +29,7 @@ fn import(replica: &Replica, kind: &str, path: &Path, more: &[&str]) -> Ended {
 }
 
 /// How many orders the CA has seen.
-fn orders(network: &Network) -> usize {
+pub(crate) fn orders(network: &Network) -> usize {
     let url = format!("https://127.0.0.1:{}/dev/orders", network.ca);
     let root = word(&network.root());
     let asked =

@@ -15,6 +15,7 @@ mod crash;
 mod doctor;
 mod domain;
 mod edge;
+mod edges;
 mod fleet;
 mod import;
 mod key;

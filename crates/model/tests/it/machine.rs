@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use holdfast_model::{
-    Domain, Outcome, OutcomeKind, Policy, State, Timestamp, Transition, Wanted, asked, decide,
-    mermaid,
+    Domain, Outcome, OutcomeKind, Policy, Renewal, State, Timestamp, Transition, Wanted, asked,
+    decide, mermaid,
 };
 use proptest::prelude::*;
 
@@ -245,6 +245,22 @@ fn renewal_is_in_proportion_to_the_lifetime() {
         |days: u32| renewal.due_at(start, start.plus(day * days)).since(start).as_secs() / 86_400;
     assert_eq!((due(90), due(45), due(6)), (60, 30, 3));
     assert!(renewal.ask_at(start, start.plus(day * 90)) <= start.plus(day * 45));
+}
+
+/// Whatever the lifetime: the first look comes before the window in which renewals are spread.
+#[test]
+fn renewals_are_spread_whatever_the_lifetime() {
+    let (hour, start) = (Duration::from_secs(3_600), Timestamp::from_seconds(0));
+    for before_days in [1, 30, 45, 89] {
+        let renewal = Renewal { before_days, ..Policy::default().renewal };
+        for hours in [1, 24, 6 * 24, 10 * 24, 45 * 24, 90 * 24, 398 * 24] {
+            let end = start.plus(hour * hours);
+            let (from, until) = renewal.window(start, end);
+            assert_eq!(until.since(from), hour * hours / 30, "{before_days} {hours}");
+            assert!(renewal.ask_at(start, end) <= from && until < end, "{before_days} {hours}");
+            assert!(from > start, "{before_days} {hours}");
+        }
+    }
 }
 
 #[test]

@@ -152,9 +152,10 @@ pub(super) fn edge(facts: &Facts<'_>, edge: &Edge) -> Vec<Alert> {
     }
     // One that only looks refuses everything, as it was told to.
     if edge.refusals > 0 && edge.agent.mode.as_deref() != Some("observe") {
-        let detail =
-            format!("{} names are not served as desired at edge `{name}`.", edge.refusals);
-        let fix = format!("`holdfast edge show {name}` says why of each; they are tried again by themselves.");
+        let detail = format!("{} names are not served as desired at edge `{name}`.", edge.refusals);
+        let fix = format!(
+            "`holdfast edge show {name}` says why of each; they are tried again by themselves."
+        );
         alerts.push(alert("edge-refusing", Severity::Warning, detail, fix));
     }
     if edge.shadows > 0 {

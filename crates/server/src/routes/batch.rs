@@ -157,19 +157,29 @@ async fn try_all(state: &AppState, checked: Vec<Result<NewDomain, Problem>>) -> 
     stream::iter(tried).buffered(TRIED_AT_ONCE).collect().await
 }
 
-async fn try_one(state: &AppState, item: Result<NewDomain, Problem>) -> BatchResult {
+async fn try_one(state: &AppState, item: Result<Tried, Problem>) -> BatchResult {
     let tried = match item {
-        Ok(new) => state.store.would_add(&new).await.map_err(Problem::from),
+        Ok(Tried { new, repeated }) => {
+            state.store.would_add(&new).await.map(|made| made && !repeated).map_err(Problem::from)
+        }
         Err(problem) => Err(problem),
     };
     match tried {
-        Ok(()) => BatchResult { status: 201, domain: None, problem: None },
+        Ok(made) => {
+            BatchResult { status: if made { 201 } else { 200 }, domain: None, problem: None }
+        }
         Err(problem) => BatchResult::refused(problem),
     }
 }
 
+/// An item of a dry run; one that repeats another of its batch would find it there.
+struct Tried {
+    new: NewDomain,
+    repeated: bool,
+}
+
 /// The store is asked about each item by itself, so two items that want the same name are told apart here.
-fn apart(checked: Vec<Result<NewDomain, Problem>>) -> Vec<Result<NewDomain, Problem>> {
+fn apart(checked: Vec<Result<NewDomain, Problem>>) -> Vec<Result<Tried, Problem>> {
     let mut first: HashMap<Hostname, (usize, String)> = HashMap::new();
     let mut apart = Vec::with_capacity(checked.len());
     for (place, item) in checked.into_iter().enumerate() {
@@ -182,10 +192,10 @@ fn apart(checked: Vec<Result<NewDomain, Problem>>) -> Vec<Result<NewDomain, Prob
                 );
                 Err(Problem::new(Kind::NameInUse, detail))
             }
-            Entry::Occupied(_) => Ok(new),
+            Entry::Occupied(_) => Ok(Tried { new, repeated: true }),
             Entry::Vacant(free) => {
                 free.insert((place, new.orchestration_id.clone()));
-                Ok(new)
+                Ok(Tried { new, repeated: false })
             }
         }));
     }

@@ -93,7 +93,7 @@ impl Input for StepDownRequest {}
 #[utoipa::path(
     post, path = "/v1/leases/{name}/step-down", operation_id = "stepDownLease", tag = "leases",
     params(("name" = String, Path, description = "The lease's name")),
-    request_body = StepDownRequest,
+    request_body = Option<StepDownRequest>,
     responses(
         (status = 202, description = "Asked; the holder lets go as soon as its work has ended"),
     ),
@@ -102,9 +102,10 @@ pub(super) async fn step_down(
     Admin(caller): Admin,
     State(state): State<AppState>,
     Segment(name): Segment,
-    Body(request): Body<StepDownRequest>,
+    request: Option<Body<StepDownRequest>>,
 ) -> Result<StatusCode, Problem> {
-    let to = field::optional("to", request.to, field::NAME)?;
+    let wished = request.and_then(|Body(request)| request.to);
+    let to = field::optional("to", wished, field::NAME)?;
     state.cluster.step_down(&name, to.as_deref()).await?;
     let favour = to.map_or_else(String::new, |to| format!(" in favour of {to}"));
     let detail = format!("its holder was asked to step down{favour}");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use holdfast_model::{Domain, Timestamp};
-use holdfast_store::DeploymentStatus;
+use holdfast_store::{DeploymentStatus, Seen};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -17,7 +17,7 @@ use crate::openapi::StateName;
 pub(crate) struct Serving {
     /// SHA-256 of the leaf, lower-case hex.
     sha256: String,
-    /// Its end of validity; null while an older certificate than the newest is still seen.
+    /// Its end of validity; null for a certificate that is none of ours.
     #[schema(value_type = Option<String>, format = DateTime)]
     not_after: Option<Timestamp>,
     /// When it was last seen in a handshake.
@@ -38,15 +38,10 @@ pub(crate) struct ServingEdges {
 
 impl Serving {
     /// What a deployment says of a domain; none when nothing was seen.
-    pub(crate) fn of(domain: &Domain, deployment: DeploymentStatus) -> Option<Self> {
-        let (sha256, seen_at) = deployment.seen?;
-        let newest = domain.certificate.as_ref().filter(|newest| newest.sha256 == sha256);
-        Some(Self {
-            not_after: newest.map(|newest| newest.not_after),
-            sha256,
-            seen_at,
-            edges: ServingEdges { live: deployment.live, behind: deployment.behind },
-        })
+    pub(crate) fn of(deployment: DeploymentStatus) -> Option<Self> {
+        let Seen { sha256, not_after, at } = deployment.seen?;
+        let edges = ServingEdges { live: deployment.live, behind: deployment.behind };
+        Some(Self { sha256, not_after, seen_at: at, edges })
     }
 }
 

@@ -61,8 +61,13 @@ async fn a_dry_run_writes_nothing_and_says_the_same() {
         kit.json(Method::POST, PATH, &json!({"items": items, "dry_run": true})).await.expect(200);
     let seen: Vec<_> = answer["items"].as_array().unwrap().iter().map(outcome).collect();
     let taken = (409, "name-in-use");
-    assert_eq!(seen, [(201, "-"), taken, taken, (422, "invalid-name"), (201, "-"), (201, "-")]);
+    assert_eq!(seen, [(201, "-"), taken, taken, (422, "invalid-name"), (201, "-"), (200, "-")]);
     kit.get("/v1/domains/a.example.com").await.problem(404, "not-found");
+    let item = json!({"name": "b.example.com", "orchestration_id": "x"});
+    kit.json(Method::POST, PATH, &json!({"items": [item]})).await.expect(200);
+    let again = json!({"items": [item], "dry_run": true});
+    let again = kit.json(Method::POST, PATH, &again).await.expect(200);
+    assert_eq!(outcome(&again["items"][0]), (200, "-"), "it is there already");
 }
 
 #[tokio::test]

@@ -244,12 +244,13 @@ impl PostgresStore {
         Ok(())
     }
 
-    pub(super) async fn judge_add(&self, new: &NewDomain) -> Result<()> {
+    pub(super) async fn judge_add(&self, new: &NewDomain) -> Result<bool> {
         let rows = self.pool.rows("look for conflicts", look(&[new])).await?;
         let found = rows.iter().map(Standing::read).collect::<Result<Vec<_>>>()?;
         match judge(new, &found) {
             Verdict::Refused(error) => Err(error),
-            Verdict::Same(_) | Verdict::Adopt(_) | Verdict::Free => Ok(()),
+            Verdict::Same(_) => Ok(false),
+            Verdict::Adopt(_) | Verdict::Free => Ok(true),
         }
     }
 }

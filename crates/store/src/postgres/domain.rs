@@ -84,7 +84,7 @@ impl Domains for PostgresStore {
         around(Point::STORE_ADD_DOMAIN, self.add_all(new)).await
     }
 
-    async fn would_add(&self, new: &NewDomain) -> Result<()> {
+    async fn would_add(&self, new: &NewDomain) -> Result<bool> {
         self.judge_add(new).await
     }
 

@@ -112,7 +112,9 @@ macro_rules! status {
     SELECT d.id AS domain, r.epoch, p.revision AS deployed, p.certificate_id, p.updated_at, c.sha256 AS desired,
         e.name AS edge, e.last_seen_at > clock_timestamp() - interval '30 seconds' AS live,
         e.epoch = r.epoch AND e.revision >= p.revision IS TRUE AS reached,
-        o.sha256 AS seen_sha256, o.error_code, o.error_detail, o.seen_at
+        e.error_code AS complaint_code, e.error_detail AS complaint_detail, e.last_seen_at > p.updated_at IS TRUE AS heard,
+        o.sha256 AS seen_sha256, o.error_code, o.error_detail, o.seen_at,
+        (SELECT max(s.not_after) FROM certificate s WHERE s.sha256 = o.sha256) AS seen_not_after
     FROM domain d CROSS JOIN revision r
     LEFT JOIN deployment p ON p.name = d.name AND p.edge_group = d.edge_group AND p.domain_id = d.id
     LEFT JOIN certificate c ON c.id = p.certificate_id

@@ -91,7 +91,8 @@ impl Strangers for PostgresStore {
         let files: Vec<_> = done.iter().map(|one| one.file.clone()).collect();
         let names: Vec<_> = done.iter().map(|one| one.name.to_string()).collect();
         let statement = sql(DONE).bind(edge.0).bind(files).bind(names);
-        let ended = around(Point::STORE_OBSERVE, self.pool.rows("end adoptions", statement)).await?;
+        let ended =
+            around(Point::STORE_OBSERVE, self.pool.rows("end adoptions", statement)).await?;
         ended.iter().map(adoption).collect()
     }
 }

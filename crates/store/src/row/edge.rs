@@ -7,7 +7,7 @@ use holdfast_model::{DomainId, Note, Timestamp};
 use super::{Fields, corrupt};
 use crate::{
     Adoption, CertificateId, Change, DeploymentStatus, Edge, EdgeAgent, EdgeId, EdgeIdentity,
-    Refusal, Result, Revision, Stranger,
+    Refusal, Result, Revision, Seen, Stranger,
 };
 
 pub(crate) fn revision(row: &impl Fields) -> Result<Revision> {
@@ -90,6 +90,9 @@ pub(crate) struct EdgeView {
     sha256: Option<String>,
     error: Option<Note>,
     seen_at: Option<Timestamp>,
+    not_after: Option<Timestamp>,
+    /// What it said of itself as a whole since the deployment.
+    complaint: Option<Note>,
 }
 
 /// Puts together how a deployment stands: one row per edge of the group, or one without an edge.
@@ -127,6 +130,7 @@ pub(crate) fn reports(rows: &[impl Fields]) -> Result<HashMap<DomainId, Deployme
 
 fn view(row: &impl Fields) -> Result<Option<EdgeView>> {
     let Some(edge) = row.maybe_text("edge")? else { return Ok(None) };
+    let heard = row.flag("heard")?;
     Ok(Some(EdgeView {
         edge,
         live: row.flag("live")?,
@@ -134,6 +138,8 @@ fn view(row: &impl Fields) -> Result<Option<EdgeView>> {
         sha256: row.maybe_text("seen_sha256")?,
         error: row.note("error_code", "error_detail")?,
         seen_at: row.maybe_at("seen_at")?,
+        not_after: row.maybe_at("seen_not_after")?,
+        complaint: row.note("complaint_code", "complaint_detail")?.filter(|_| heard),
     }))
 }
 
@@ -144,9 +150,9 @@ fn add(
     view: EdgeView,
 ) {
     if let (Some(sha256), Some(at)) = (&view.sha256, view.seen_at)
-        && status.seen.as_ref().is_none_or(|(_, before)| *before < at)
+        && status.seen.as_ref().is_none_or(|before| before.at < at)
     {
-        status.seen = Some((sha256.clone(), at));
+        status.seen = Some(Seen { sha256: sha256.clone(), not_after: view.not_after, at });
     }
     if !view.live {
         return;
@@ -159,11 +165,14 @@ fn add(
         // A look that failed is not one that saw nothing.
         None => view.sha256.is_none() && view.error.is_none() && (view.reached || looked_since),
     };
-    match view.error {
+    // One that can do nothing at all, its proxy being gone perhaps, is not waited for: it would hold up all the others' domains.
+    let refusal = view.error.filter(|_| looked_since);
+    let refusal = refusal.or(view.complaint.filter(|_| desired.is_some()));
+    match refusal {
         // Nothing was deployed: nobody can be behind.
         _ if status.revision.is_none() => {}
         _ if as_desired => status.serving += 1,
-        Some(error) if looked_since => status.refused.push((view.edge, error)),
-        _ => status.behind += 1,
+        Some(note) => status.refused.push((view.edge, note)),
+        None => status.behind += 1,
     }
 }

@@ -38,7 +38,8 @@ const WAITING: &str = "
 const TOLD: &str = "
     UPDATE adoption SET delivered_at = $3 WHERE edge_id = $1 AND (delivered_at IS NULL OR delivered_at < $2)
     RETURNING file, name";
-const DONE: &str = "DELETE FROM adoption WHERE edge_id = $1 AND file = $2 AND name = $3 RETURNING file, name";
+const DONE: &str =
+    "DELETE FROM adoption WHERE edge_id = $1 AND file = $2 AND name = $3 RETURNING file, name";
 
 #[async_trait]
 impl Strangers for SqliteStore {

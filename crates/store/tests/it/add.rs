@@ -214,7 +214,7 @@ async fn a_resource_claimed_before_is_adopted(store: SharedStore) {
     let (claim, created) = store.claim_resource(&bare).await.unwrap();
     assert!(created);
     let new = NewDomain { resource: Some("site-1".to_owned()), ..request("shop.example.com", "A") };
-    store.would_add(&new).await.unwrap();
+    assert!(store.would_add(&new).await.unwrap());
     let added = store.add(&new).await.unwrap();
     assert!(added.created);
     let adopted = store.claim_on("site-1").await.unwrap().unwrap();
@@ -252,10 +252,10 @@ async fn adopting_respects_other_owners(store: SharedStore) {
 
 async fn asking_first_writes_nothing(store: SharedStore) {
     let new = request("shop.example.com", "A");
-    store.would_add(&new).await.unwrap();
+    assert!(store.would_add(&new).await.unwrap());
     assert!(store.domain_named(&new.name).await.unwrap().is_none());
     store.add(&new).await.unwrap();
-    store.would_add(&request("shop.example.com", "A")).await.unwrap();
+    assert!(!store.would_add(&request("shop.example.com", "A")).await.unwrap());
     let refused = store.would_add(&request("shop.example.com", "B")).await.unwrap_err();
     assert!(matches!(refused, Error::NameInUse(_)));
     let refused = store.would_add(&request("other.example.com", "A")).await.unwrap_err();

@@ -9,6 +9,7 @@ use holdfast_store::{
 use crate::{
     edge::{deploying, edge, see},
     kit::*,
+    raw::Raw,
 };
 
 on_both! {
@@ -20,6 +21,10 @@ on_both! {
     a_future_that_was_lost_was_not_applied,
     a_refusal_stays_with_the_group,
     what_nobody_asked_for_is_not_ended,
+}
+
+raw_on_both! {
+    nothing_of_it_stays_behind,
 }
 
 fn all() -> Page {
@@ -205,4 +210,23 @@ async fn what_nobody_asked_for_is_not_ended(store: SharedStore) {
     said.push(holdfast_store::Adoption { file: "/other.pem".to_owned(), ..asked[0].clone() });
     assert_eq!(store.adopted(e1, &said).await.unwrap(), asked);
     assert!(store.adopted(e1, &said).await.unwrap().is_empty(), "once");
+}
+
+/// Neither of one that was removed nor of one that moved: rows that nobody reads would stay for ever.
+async fn nothing_of_it_stays_behind(raw: Raw) {
+    let store = raw.store.clone();
+    let domain = active(&store, "shop.example.com", "1").await;
+    for name in ["removed", "moved"] {
+        let e = edge(&store, name, "default").await.id;
+        see(&store, e, domain.id, Some("sha-1"), None).await;
+        store.keep_strangers(e, &[stranger(&["shop.example.com"])]).await.unwrap();
+        assert_eq!(store.adopt(e, &Adopt::All, &actor()).await.unwrap().len(), 1);
+    }
+    store.remove_edge("removed", &actor()).await.unwrap().unwrap();
+    edge(&store, "moved", "us").await;
+    for table in ["observation", "stranger", "adoption"] {
+        let left = raw.number(&format!("SELECT count(*) FROM {table}")).await;
+        assert_eq!(left, 0, "{table}");
+    }
+    assert_eq!(raw.number("SELECT count(*) FROM edge").await, 1);
 }

@@ -18,6 +18,7 @@ on_both! {
     numbers_are_unique_under_load,
     deployed_means_seen,
     a_refusal_of_the_old_is_none_of_the_new,
+    an_edge_that_can_do_nothing_is_not_waited_for,
     a_report_during_a_claim_is_not_lost,
     a_report_wakes_a_failed_deployment_only_when_it_is_served,
     a_change_of_groups_moves_the_deployment,
@@ -187,6 +188,25 @@ async fn a_refusal_of_the_old_is_none_of_the_new(store: SharedStore) {
     step(&store, &claimed, Outcome::DeploymentPending { note }, products).await;
     let status = store.deployment(id).await.unwrap();
     assert_eq!((status.behind, status.refused.len()), (1, 0));
+}
+
+async fn an_edge_that_can_do_nothing_is_not_waited_for(store: SharedStore) {
+    let claimed = deploying(&store, "shop.example.com", "1").await;
+    let id = claimed.domain.id;
+    let (e1, e2) = (edge(&store, "e1", "default").await.id, edge(&store, "e2", "default").await.id);
+    see(&store, e1, id, Some("sha-1"), None).await;
+    let note = Note::new("edge-proxy-unreachable", "away");
+    let away = EdgeReport { error: Some(note.clone()), ..EdgeReport::default() };
+    store.observe(e2, &away).await.unwrap();
+    let status = store.deployment(id).await.unwrap();
+    assert_eq!((status.behind, status.serving), (0, 1));
+    assert_eq!(status.refused, [("e2".to_owned(), note)]);
+    // What is served as desired is served, whatever else ails the edge.
+    store.observe(e1, &away).await.unwrap();
+    assert_eq!(store.deployment(id).await.unwrap().serving, 1);
+    // Back again, it is waited for.
+    store.observe(e2, &EdgeReport::default()).await.unwrap();
+    assert_eq!(store.deployment(id).await.unwrap().behind, 1);
 }
 
 async fn a_report_during_a_claim_is_not_lost(store: SharedStore) {
