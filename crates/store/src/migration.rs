@@ -41,6 +41,11 @@ pub(crate) const POSTGRES: &[Migration] = &[
         name: "ending",
         sql: include_str!("../migrations/postgres/0006_ending.sql"),
     },
+    Migration {
+        version: 7,
+        name: "turns",
+        sql: include_str!("../migrations/postgres/0007_turns.sql"),
+    },
 ];
 
 /// SQLite's.
@@ -70,6 +75,11 @@ pub(crate) const SQLITE: &[Migration] = &[
         version: 6,
         name: "ending",
         sql: include_str!("../migrations/sqlite/0006_ending.sql"),
+    },
+    Migration {
+        version: 7,
+        name: "turns",
+        sql: include_str!("../migrations/sqlite/0007_turns.sql"),
     },
 ];
 
