@@ -24,8 +24,9 @@ use crate::table::Table;
 /// Handoffs per turn; a run has two turns of each kind.
 const TIMES: usize = 20;
 
-/// Who let go waits this long before it contends again: nothing of what is measured, but most of the time it takes.
-const COURTESY: Duration = Duration::from_millis(100);
+/// Who let go waits this long before it contends again, and everyone rests as long before the next handoff: nothing of what is
+/// measured, but most of the time it takes.
+const COURTESY: Duration = Duration::from_millis(60);
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -91,7 +92,7 @@ pub(super) fn shown(samples: &Samples) -> String {
         "**Graceful handoff**, {} per run, by turns, each after {} ms of rest: from `step_down` of one elector to `elected` of another, \
          on connections of their own. The bare one is two statements on a table without history.\n\n{}\n",
         2 * TIMES,
-        COURTESY.as_millis(),
+        2 * COURTESY.as_millis(),
         table.markdown()
     )
 }

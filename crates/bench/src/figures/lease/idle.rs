@@ -79,7 +79,7 @@ async fn counting_postgres() -> Result<(Postgres, String)> {
 async fn calls_of_postgres(url: &str) -> Result<f64> {
     let mut connection = PgConnection::connect(url).await?;
     let asked = "SELECT coalesce(sum(calls), 0)::float8 FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid \
-                 WHERE d.datname = current_database() AND query LIKE '%lease%' AND query NOT LIKE '%pg_stat%'";
+                 WHERE d.datname = current_database() AND query NOT LIKE '%pg_stat%'";
     Ok(sqlx::query_scalar(asked).fetch_one(&mut connection).await?)
 }
 

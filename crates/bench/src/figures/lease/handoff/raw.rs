@@ -38,7 +38,7 @@ impl Raw {
     /// After a pause as long as an elector's: what has just run is faster than what has slept.
     pub(super) async fn hand_over(&mut self) -> Result<Duration> {
         let Self { holder, next, listener } = self;
-        sleep(COURTESY).await;
+        sleep(2 * COURTESY).await;
         let begun = Instant::now();
         let free = sqlx::query(FREE).execute(holder);
         let take = async {
