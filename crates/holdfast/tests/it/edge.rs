@@ -2,10 +2,13 @@
 
 use std::process::Command;
 
+use holdfast_testkit::{Process, Scratch, eventually};
+use http::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    kit::Ended,
+    cluster::group::Group,
+    kit::{Ended, SOON, is_ready, program, word},
     replica::{Database, Network, Replica},
 };
 
@@ -70,4 +73,55 @@ async fn an_edge_that_is_gone_for_good_is_removed() {
     assert!(back.ends_with(" 200") && back.contains("\"0.0\""), "{back}");
     let json = replica.run(["edge", "remove", "fra-1", "--yes", "--output", "json"]).done().json();
     assert_eq!(json, json!({"name": "fra-1", "group": "eu", "tokens": ["fra-1"]}));
+}
+
+/// An agent that knows one replica alone.
+async fn agent(group: &Group, at: usize, edge: &str, files: &Scratch) -> Process {
+    let made = group.run(
+        0,
+        [
+            "token", "create", "--scope", "edge", "--edge", edge, "--group", "default", "--output",
+            "json",
+        ],
+    );
+    files.write("edge.token", made.done().json()["token"].as_str().unwrap()).unwrap();
+    std::fs::create_dir_all(files.path().join("certs")).unwrap();
+    let config = format!(
+        "[agent]\nname = \"{edge}\"\nserver = \"http://127.0.0.1:{}\"\ntoken_file = \"edge.token\"\ndata = \"data\"\n\
+         [files]\ndirectory = \"certs\"\nreload = [\"true\"]\n",
+        group.members[at].port
+    );
+    let config = word(&files.write("agent.toml", config).unwrap());
+    let agent = Process::spawn("agent", program().args(["agent", "--config", &config])).unwrap();
+    agent.wait_for_line(SOON, is_ready).await.unwrap();
+    agent
+}
+
+/// Where the leader alone takes writes, an agent that knows nobody but a follower is heard all the same.
+#[tokio::test]
+async fn an_agent_beside_a_follower_is_heard() {
+    let mut group = Group::start(2, 30, "[edge]\nmode = \"agents\"").await;
+    for writes in ["forward", "reject"] {
+        group.writes = Some(writes);
+        group.end(1).await;
+        group.begin(1).await;
+        assert_eq!(group.leader(1).await, "r0");
+        if writes == "reject" {
+            let add = json!({"name": "shop.example.com"});
+            let (status, _) = group.ask(1, Method::POST, "/v1/domains", Some(&add)).await.unwrap();
+            assert_eq!(status.as_u16(), 421, "a follower that takes no writes");
+        }
+        let (edge, files) = (format!("beside-{writes}"), Scratch::new().unwrap());
+        let _agent = agent(&group, 1, &edge, &files).await;
+        eventually(SOON * 2, "its report", async || {
+            let edges = group.items(0, "/v1/edges").await?;
+            let own = edges.iter().find(|one| one["name"] == edge.as_str());
+            // Registered, and heard since: a revision is in a report alone.
+            match own {
+                Some(own) if own["live"] == true && own["revision"] == "1.0" => Ok(()),
+                _ => Err(format!("{edges:?}")),
+            }
+        })
+        .await;
+    }
 }
