@@ -152,19 +152,6 @@ fn deep_a_clock_set_back() {
 }
 
 #[test]
-#[ignore = "explored by ./dev soak"]
-fn deep_three_contenders() {
-    holds(Bounds { processes: 3, ticks: 3, messages: 3, ..BOUNDS });
-}
-
-#[test]
-#[ignore = "explored by ./dev soak"]
-fn deep_three_contenders_through_a_crash_and_a_lost_message() {
-    let all = Bounds { crashes: 1, losses: 1, ..BOUNDS };
-    holds(Bounds { processes: 3, ticks: 2, messages: 3, ..all });
-}
-
-#[test]
 fn the_checker_finds_seeded_bugs() {
     let crash = Bounds { crashes: 1, ..BOUNDS };
     let steps = Bounds { step_downs: 1, ..BOUNDS };
