@@ -22,13 +22,13 @@ use crate::{Bundles, Error, Result};
 const FETCHES: usize = 24;
 
 /// So many are checked and written together.
-const TOGETHER: usize = 16;
+const TOGETHER: usize = 4;
 
 /// So many groups are on their way to the disk at once.
-const WRITES: usize = 2;
+const WRITES: usize = 6;
 
 /// So many groups lie ready before the next are begun.
-const READY: usize = 2;
+const READY: usize = 8;
 
 /// What a command takes beside the certificate.
 const COMMAND_ROOM: usize = 64;

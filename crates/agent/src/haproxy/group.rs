@@ -14,7 +14,7 @@ use tempfile::NamedTempFile;
 use crate::{Error, Result};
 
 /// So many syncs are waited for at once.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 2;
 
 /// Writes these, readable by their owner alone. A result each, in the same order: one that fails leaves the others alone.
 pub(super) fn write_all(files: &[(PathBuf, &[u8])]) -> Vec<Result<()>> {
