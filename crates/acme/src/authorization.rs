@@ -133,7 +133,8 @@ impl Session {
         let offered = |wanted: &ChallengeType| {
             state.challenges.iter().find(|challenge| challenge.r#type == *wanted)
         };
-        let chosen = kinds(preferred).iter().find_map(|(wanted, kind)| Some((*kind, offered(wanted)?)));
+        let chosen =
+            kinds(preferred).iter().find_map(|(wanted, kind)| Some((*kind, offered(wanted)?)));
         let Some((kind, challenge)) = chosen else {
             let kinds = state.challenges.iter().map(|challenge| name(&challenge.r#type));
             return Err(Error::NoChallenge(kinds.collect::<Vec<_>>().join(", ")));

@@ -16,7 +16,8 @@ use holdfast_engine::{Deployment, Engine, EngineConfig};
 use holdfast_gateway::client::{Client, ClientConfig};
 use holdfast_model::{Domain, DomainId, Hostname, Ladder, Policy, State};
 use holdfast_store::{
-    Actor, ChallengeKind, Claimant, EventBody, Import, MasterKey, NewDomain, OrderLimits, Page, SharedStore,
+    Actor, ChallengeKind, Claimant, EventBody, Import, MasterKey, NewDomain, OrderLimits, Page,
+    SharedStore,
 };
 use holdfast_testkit::{Postgres, Scratch, eventually};
 use serde_json::Value;
@@ -99,7 +100,8 @@ impl World {
         let edge = EdgeConfig::new("built-in", "default", setup.plain.then_some(any), any);
         let edge = Arc::new(BuiltinEdge::start(edge, store.clone(), stop.clone()).await.unwrap());
         // Nobody listens at port 1.
-        let (http_port, tls_port) = (edge.http().map_or(1, |http| http.port()), edge.https().port());
+        let (http_port, tls_port) =
+            (edge.http().map_or(1, |http| http.port()), edge.https().port());
         let devnet = DevnetConfig { http_port, tls_port, ..setup.devnet.clone() };
         let devnet = Devnet::start(devnet).await.unwrap();
         let feed = Arc::new(StoreFeed::new(store.clone(), edge.identity()));

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use holdfast_model::{Domain, State, Timestamp};
-use holdfast_store::{
-    Actor, DomainFilter, Edge, Error, Expiring, Fence, Page, StandingAlert,
-};
+use holdfast_store::{Actor, DomainFilter, Edge, Error, Expiring, Fence, Page, StandingAlert};
 
 use super::{Alert, Facts};
 use crate::AppState;

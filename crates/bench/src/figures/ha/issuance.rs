@@ -34,7 +34,11 @@ pub(super) async fn measure(ground: &Ground) -> Result<String> {
         for (roles, row) in MANY.into_iter().zip(&mut rows) {
             run(ground, &network, roles, row).await?;
             let rate = row.rate.most();
-            ground.say(format!("run {}: {} replicas, best so far {rate:.0}/s", number + 1, roles.len()));
+            ground.say(format!(
+                "run {}: {} replicas, best so far {rate:.0}/s",
+                number + 1,
+                roles.len()
+            ));
         }
     }
     let mut table = Table::new(&[
@@ -64,7 +68,12 @@ pub(super) async fn measure(ground: &Ground) -> Result<String> {
     ))
 }
 
-async fn run(ground: &Ground, network: &Network, roles: &[&'static str], row: &mut Row) -> Result<()> {
+async fn run(
+    ground: &Ground,
+    network: &Network,
+    roles: &[&'static str],
+    row: &mut Row,
+) -> Result<()> {
     let mut fleet = Fleet::start(ground, network, Fleet::postgres().await?, roles, 30, "").await?;
     fleet.provision(DOMAINS / 4).await?;
     let before = (fleet.cpu()?, fleet.database.cpu()?);

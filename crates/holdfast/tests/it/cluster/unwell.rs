@@ -73,13 +73,20 @@ async fn the_dead_the_late_and_the_nearly_ended_are_named() {
 
     // Nobody but an API.
     sql(&url, "UPDATE replica SET role = 'api'");
-    assert_named(&examined(&replica, &[]), &["replicas: wrong, every healthy replica has role api"]);
+    assert_named(
+        &examined(&replica, &[]),
+        &["replicas: wrong, every healthy replica has role api"],
+    );
 
     // Another key than the one all this is sealed under.
-    let other = replica.scratch.write("other.key", "YW5vdGhlciBrZXkgb2YgdGhpcnR5LXR3byBieXRlcyE=").unwrap();
+    let other =
+        replica.scratch.write("other.key", "YW5vdGhlciBrZXkgb2YgdGhpcnR5LXR3byBieXRlcyE=").unwrap();
     let other = [("HOLDFAST__SECURITY__MASTER_KEY_FILE", word(&other))];
     let other = other.each_ref().map(|(name, file)| (*name, file.as_str()));
-    assert_named(&examined(&replica, &other), &["master key: wrong, the database was sealed under"]);
+    assert_named(
+        &examined(&replica, &other),
+        &["master key: wrong, the database was sealed under"],
+    );
 }
 
 #[tokio::test]
