@@ -84,6 +84,7 @@ impl Cluster {
             roll: watch::Sender::new(roll),
             master: watch::Sender::new(None),
             asked: Notify::new(),
+            beating: Mutex::default(),
             call_again: Notify::new(),
             draining: CancellationToken::new(),
             left: CancellationToken::new(),
@@ -148,6 +149,7 @@ impl Cluster {
         if let Some(tidings) = self.0.tidings.lock().await.take() {
             timeout(LAST_WORDS, tidings).await.ok();
         }
+        let _last = timeout(LAST_WORDS, member.beating.lock()).await;
         let settings = &member.settings;
         let left = settings.store.deregister_replica(&settings.instance, member.incarnation());
         if let Err(error) = left.await {

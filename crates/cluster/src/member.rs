@@ -25,6 +25,8 @@ pub(crate) struct Member {
     pub(crate) master: watch::Sender<Option<Master>>,
     /// Somebody asked for the master.
     pub(crate) asked: Notify,
+    /// A beat is under way: it may register anew, and who leaves must come after it.
+    pub(crate) beating: tokio::sync::Mutex<()>,
     /// Beat now.
     pub(crate) call_again: Notify,
     /// It is about to end.

@@ -18,6 +18,10 @@ pub(crate) async fn call(member: Arc<Member>) {
             () = member.left.cancelled() => return,
             () = member.taken.cancelled() => return,
         }
+        let _beating = member.beating.lock().await;
+        if member.left.is_cancelled() {
+            return;
+        }
         if let Err(error) = beat(&member).await {
             metrics::counter!("holdfast_heartbeats_failed_total").increment(1);
             tracing::warn!(error = chain(&error), "the heartbeat was not heard");

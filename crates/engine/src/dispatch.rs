@@ -209,18 +209,21 @@ impl<'a> Dispatcher<'a> {
     /// Gives when the next domain is due, if the store knows.
     async fn claim(&mut self) -> Result<Option<Instant>, Error> {
         let (room, mut next_due_at) = (self.lanes.room(), None);
+        let mut full = room.shared == 0;
         if room.total() > 0 {
             let (who, hold) = (&self.shared.config.claimant, self.shared.config.claim);
             let batch = self.shared.store.claim_lanes(who, &room, hold).await?;
             self.shared.clock.set(batch.now);
-            for claimed in batch.work {
-                let place = self.lanes.take(Lane::of(&claimed.domain));
+            let lanes: Vec<_> = batch.work.iter().map(|one| Lane::of(&one.domain)).collect();
+            full = room.is_used_up(&lanes);
+            for (claimed, lane) in batch.work.into_iter().zip(lanes) {
+                let place = self.lanes.take(lane);
                 self.start(claimed, place);
             }
             next_due_at = batch.next_due_at;
         }
-        if self.lanes.is_full() {
-            // Some lane may have more than could be taken.
+        if full {
+            // Some lane may have more than could be taken. By the room that was offered: places that were freed meanwhile were not.
             self.alarm.no_room();
         }
         Ok(next_due_at.map(|at| self.instant(at)))

@@ -169,6 +169,6 @@ fn no_leader() -> Problem {
 }
 
 pub(crate) fn stale() -> Problem {
-    let detail = "This replica does not lead in the term it was sent this for, and did nothing; send the same again.";
+    let detail = "This replica does not lead in the term it was sent this for. What came too late was not written; look whether it was done before you send it again.";
     Problem::new(Kind::StaleTerm, detail).header(header::RETRY_AFTER, "1")
 }

@@ -36,6 +36,9 @@ const PACE: u32 = 4;
 /// And never more than this: a database that was slow once may be quick again.
 const LONGEST_PACE: Duration = Duration::from_millis(500);
 
+/// After a round whose reader went away.
+const ABANDONED: Duration = Duration::from_millis(20);
+
 /// Open challenges taken into one round.
 const ROUND: u32 = 5_000;
 
@@ -147,9 +150,11 @@ impl ChallengeDesk {
         if round.begun.is_none_or(|begun| begun < arrived) {
             sleep_until(round.next).await;
             let begun = Instant::now();
-            *round = Round { begun: Some(begun), next: begun, answers: None };
+            // Whoever reads may be gone before the answer: then the next one reads, but not at once.
+            round.next = begun + ABANDONED;
             let open = self.store.open_challenges(ROUND).await;
-            round.next = begun + (begun.elapsed() * PACE).min(LONGEST_PACE);
+            let next = begun + (begun.elapsed() * PACE).min(LONGEST_PACE);
+            *round = Round { begun: Some(begun), next, answers: None };
             round.answers = Some(Arc::new(Answers::of(open?)));
             metrics::counter!("holdfast_challenge_rounds_total").increment(1);
         }

@@ -88,6 +88,16 @@ impl Room {
         Self { lanes: Lane::ALL.map(|lane| (lane, 0)), shared: room }
     }
 
+    /// Did these take all that is for any? Then some lane may have more.
+    #[must_use]
+    pub fn is_used_up(&self, taken: &[Lane]) -> bool {
+        let of = |lane: Lane| taken.iter().filter(|one| **one == lane).count();
+        let beyond = |(lane, own): &(Lane, u32)| {
+            u32::try_from(of(*lane)).unwrap_or(u32::MAX).saturating_sub(*own)
+        };
+        self.lanes.iter().map(beyond).fold(0, u32::saturating_add) >= self.shared
+    }
+
     /// All of it.
     #[must_use]
     pub fn total(&self) -> u32 {

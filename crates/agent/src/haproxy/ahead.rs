@@ -3,6 +3,7 @@
 //! The work is a task of its own, so that it goes on while the socket is waited for; dropped, it ends. What is bound to the disk is done
 //! for a few at a time, since each sync costs.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -134,6 +135,11 @@ fn check(wanted: Wanted, bundle: &Bundle, bufsize: usize) -> Result<Written> {
     if bytes >= bufsize {
         return Err(Error::PayloadTooLarge { bytes, limit: bufsize });
     }
-    let before = std::fs::read(&file).ok().map(Zeroizing::new);
+    let before = match std::fs::read(&file) {
+        Ok(pem) => Some(Zeroizing::new(pem)),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        // It is there: what is refused must not cost it.
+        Err(source) => return Err(Error::File { path: file, source }),
+    };
     Ok(Written { name: checked.name, file, print: checked.print, pem, before })
 }

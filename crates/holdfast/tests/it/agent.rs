@@ -219,6 +219,8 @@ async fn the_documented_haproxy_configuration_works() {
     let mut text = block
         .replace("/etc/haproxy/holdfast", &word(&scratch.path().join("holdfast")))
         .replace("/run/haproxy/admin.sock", &word(&socket))
+        // As many files as a test may open.
+        .replace("maxconn 20000", "maxconn 200")
         .replace("bind :80\n", &format!("bind 127.0.0.1:{}\n", free_port().unwrap()))
         .replace("bind :443 ", &format!("bind 127.0.0.1:{} ", free_port().unwrap()));
     let mut group = "haproxy".to_owned();

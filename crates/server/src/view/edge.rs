@@ -37,7 +37,7 @@ pub(crate) struct EdgeView {
     target: Option<String>,
     /// Its agent's release.
     version: Option<String>,
-    /// How many names it does not serve as desired, and said why.
+    /// How many names it does not serve as desired, and said why; counted up to 1,001.
     refusals: u64,
     /// Files there that are none of ours.
     strangers: u64,

@@ -35,7 +35,7 @@ async fn gone_for_good(kit: Kit) {
     let (id, sha256) = deploy(&kit, "shop.example.com").await;
     let seen = json!({"up_to": "1.1", "observations": [{"domain_id": id, "sha256": sha256}]});
     report(&kit, &other, "nyc-1", seen).await;
-    let error = json!({"code": "edge-disk", "detail": "the disk is full"});
+    let error = json!({"code": "edge-transaction-locked", "detail": "another transaction is open"});
     report(&kit, &kit.edge, "edge-1", json!({"up_to": "0.0", "error": error})).await;
     kit.state.settle_alerts(None).await.unwrap();
     let alerts = kit.get("/v1/alerts").await.expect(200);

@@ -14,7 +14,7 @@ use crate::{
 };
 
 const READ: &str = "
-    SELECT a.*, clock_timestamp() AS now, k.value AS key, n.value AS next_key FROM acme_account a
+    SELECT a.id, a.directory, a.email, a.url, a.paused_until, a.pause_reason, a.budget_at, clock_timestamp() AS now, k.value AS key, n.value AS next_key FROM acme_account a
     JOIN sealed k ON k.owner = 'account' AND k.id = a.id
     LEFT JOIN sealed n ON n.owner = 'account-next' AND n.id = a.id
     WHERE a.directory = $1";

@@ -33,7 +33,8 @@ const WAITING: &str = concat!(
 );
 
 const LOCK: &str = "
-    SELECT paused_until, budget_at, turn, clock_timestamp() AS now FROM acme_account WHERE id = $1 FOR UPDATE";
+    SELECT a.paused_until, a.budget_at, t.turn, clock_timestamp() AS now FROM acme_account a CROSS JOIN order_turn t
+    WHERE a.id = $1 FOR UPDATE OF a";
 
 /// Those who may be given an order, with or without a certificate, who has waited longest first.
 macro_rules! waiting {
@@ -41,7 +42,7 @@ macro_rules! waiting {
         concat!(
             "FROM domain WHERE ",
             queued!(),
-            " AND state = ANY ($6) AND (wanted IS NULL OR wanted = ANY ($9)) AND (certificate_id IS NULL) = ",
+            " AND state = ANY ($6) AND (wanted IS NULL OR wanted = ANY ($9)) AND (certificate_id IS NULL) IS ",
             $new
         )
     };
@@ -64,8 +65,8 @@ const TAKE: &str = concat!(
     ordered AS (
         INSERT INTO acme_order (id, domain_id, account_id, cost, created_at)
         SELECT order_id, id, $5, $7, clock_timestamp() FROM claimed),
-    spent AS (UPDATE acme_account SET budget_at = $8 + (SELECT count(*) FROM claimed) * $7 * interval '1 microsecond',
-            turn = turn + (SELECT count(*) FROM claimed)
+    turned AS (UPDATE order_turn SET turn = turn + (SELECT count(*) FROM claimed)),
+    spent AS (UPDATE acme_account SET budget_at = $8 + (SELECT count(*) FROM claimed) * $7 * interval '1 microsecond'
         WHERE id = $5)
     SELECT ",
     domain_columns!(),

@@ -27,8 +27,8 @@ macro_rules! select_edge {
             "SELECT e.*, e.last_seen_at > clock_timestamp() - interval '30 seconds' AS live,
                 (SELECT count(*) FROM deployment p, revision r WHERE p.edge_group = e.edge_group
                     AND p.revision > CASE WHEN e.epoch = r.epoch THEN e.revision ELSE 0 END) AS behind,
-                (SELECT count(*) FROM observation o JOIN domain d ON d.id = o.domain_id AND d.edge_group = e.edge_group
-                    WHERE o.edge_id = e.id AND o.error_code IS NOT NULL) AS refusals,
+                (SELECT count(*) FROM (SELECT 1 FROM observation o JOIN domain d ON d.id = o.domain_id AND d.edge_group = e.edge_group
+                    WHERE o.edge_id = e.id AND o.error_code IS NOT NULL LIMIT 1001) refused) AS refusals,
                 (SELECT count(*) FROM stranger s WHERE s.edge_id = e.id) AS strangers,
                 (SELECT count(*) FROM stranger s WHERE s.edge_id = e.id AND s.shadows) AS shadows
             FROM edge e WHERE ",
@@ -41,7 +41,8 @@ macro_rules! select_edge {
 const REGISTER: &str = "
     INSERT INTO edge AS e (id, name, edge_group, registered_at, last_seen_at)
     VALUES ($1, $2, $3, clock_timestamp(), clock_timestamp())
-    ON CONFLICT (name) DO UPDATE SET last_seen_at = EXCLUDED.last_seen_at WHERE e.edge_group = EXCLUDED.edge_group";
+    ON CONFLICT (name) DO UPDATE SET last_seen_at = EXCLUDED.last_seen_at, error_code = NULL, error_detail = NULL
+    WHERE e.edge_group = EXCLUDED.edge_group";
 const BY_NAME: &str = select_edge!("e.name = $1");
 const ALL: &str = select_edge!("true ORDER BY e.name");
 const IDENTITY: &str = "SELECT id, edge_group, agent_mode FROM edge WHERE name = $1";

@@ -19,8 +19,11 @@ const LOCK: i64 = 0x686f_6c64_6661_7374;
 const RETRY: Duration = Duration::from_millis(50);
 
 /// Replicas of the release before work on meanwhile. Whoever waits for us in turn finds that out only after a second (PostgreSQL's
-/// `deadlock_timeout`): it is always us who gives way, and does it all again.
+/// `deadlock_timeout`): it is nearly always us who gives way, and does it all again. Now and then we wait for longer than that,
+/// because only then does PostgreSQL end an autovacuum that is in the way.
 const PATIENCE: &str = "SET LOCAL lock_timeout = '500ms'";
+const LONG_PATIENCE: &str = "SET LOCAL lock_timeout = '1500ms'";
+const SELDOM: u32 = 10;
 const TRIES: u32 = 200;
 
 const BOOK: &str = "CREATE TABLE IF NOT EXISTS holdfast_migration (
@@ -85,7 +88,8 @@ async fn bring_up(connection: &mut PgConnection) -> Result<()> {
 async fn patiently(connection: &mut PgConnection, step: &Migration) -> sqlx::Result<()> {
     let mut tries = 0;
     loop {
-        match apply(connection, step).await {
+        let long = tries % SELDOM == SELDOM - 1;
+        match apply(connection, step, if long { LONG_PATIENCE } else { PATIENCE }).await {
             Err(error) if is_in_the_way(&error) && tries < TRIES => tries += 1,
             done => return done,
         }
@@ -99,9 +103,13 @@ fn is_in_the_way(error: &sqlx::Error) -> bool {
     code.is_some_and(|code| code == "55P03" || code == "40P01")
 }
 
-async fn apply(connection: &mut PgConnection, step: &Migration) -> sqlx::Result<()> {
+async fn apply(
+    connection: &mut PgConnection,
+    step: &Migration,
+    patience: &'static str,
+) -> sqlx::Result<()> {
     let mut transaction = connection.begin().await?;
-    transaction.execute(PATIENCE).await?;
+    transaction.execute(patience).await?;
     transaction.execute(sqlx::raw_sql(step.sql)).await?;
     sqlx::query("INSERT INTO holdfast_migration (version, name) VALUES ($1, $2)")
         .bind(step.version)

@@ -139,8 +139,15 @@ fn view(row: &impl Fields) -> Result<Option<EdgeView>> {
         error: row.note("error_code", "error_detail")?,
         seen_at: row.maybe_at("seen_at")?,
         not_after: row.maybe_at("seen_not_after")?,
-        complaint: row.note("complaint_code", "complaint_detail")?.filter(|_| heard),
+        complaint: row
+            .note("complaint_code", "complaint_detail")?
+            .filter(|note| heard && is_helpless(note)),
     }))
+}
+
+/// Can an edge that says this of itself do nothing at all? Other complaints are about what it is told, and it works on.
+fn is_helpless(complaint: &Note) -> bool {
+    matches!(&*complaint.code, "edge-proxy-unreachable" | "edge-disk")
 }
 
 fn add(

@@ -27,8 +27,8 @@ macro_rules! select_edge {
             "SELECT e.*, e.last_seen_at > $1 AS live,
                 (SELECT count(*) FROM deployment p, revision r WHERE p.edge_group = e.edge_group
                     AND p.revision > CASE WHEN e.epoch = r.epoch THEN e.revision ELSE 0 END) AS behind,
-                (SELECT count(*) FROM observation o JOIN domain d ON d.id = o.domain_id AND d.edge_group = e.edge_group
-                    WHERE o.edge_id = e.id AND o.error_code IS NOT NULL) AS refusals,
+                (SELECT count(*) FROM (SELECT 1 FROM observation o JOIN domain d ON d.id = o.domain_id AND d.edge_group = e.edge_group
+                    WHERE o.edge_id = e.id AND o.error_code IS NOT NULL LIMIT 1001) refused) AS refusals,
                 (SELECT count(*) FROM stranger s WHERE s.edge_id = e.id) AS strangers,
                 (SELECT count(*) FROM stranger s WHERE s.edge_id = e.id AND s.shadows) AS shadows
             FROM edge e WHERE ",
@@ -40,7 +40,7 @@ macro_rules! select_edge {
 // Who met one of another group has dismissed it before.
 const REGISTER: &str = "
     INSERT INTO edge (id, name, edge_group, registered_at, last_seen_at) VALUES ($1, $2, $3, $4, $4)
-    ON CONFLICT (name) DO UPDATE SET last_seen_at = excluded.last_seen_at";
+    ON CONFLICT (name) DO UPDATE SET last_seen_at = excluded.last_seen_at, error_code = NULL, error_detail = NULL";
 const BY_NAME: &str = select_edge!("e.name = $2");
 const ALL: &str = select_edge!("true ORDER BY e.name");
 const IDENTITY: &str = "SELECT id, edge_group, agent_mode FROM edge WHERE name = $1";
