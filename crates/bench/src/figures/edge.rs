@@ -24,7 +24,7 @@ use crate::sample::Sample;
 use crate::table::Table;
 
 /// How many are added, and then renewed, in one run.
-const COUNT: usize = 300;
+const COUNT: usize = 2_000;
 
 /// How many are loaded meanwhile.
 const LOADED: [usize; 2] = [0, 15_000];
