@@ -2,6 +2,7 @@
 //!
 //! `cargo run -p holdfast-lease --features conformance --example own_store`
 
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -75,11 +76,12 @@ impl Harness for Counting {
 }
 
 #[tokio::main]
-async fn main() {
+async fn main() -> ExitCode {
     let store = Counting { inner: MemoryStore::new(), calls: Arc::default() };
     let failures = run(&store).await;
     for failure in &failures {
         println!("not met: {}: {}", failure.requirement, failure.why);
     }
     println!("{} calls, {} failures", store.calls.load(Ordering::Relaxed), failures.len());
+    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
