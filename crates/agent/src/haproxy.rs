@@ -12,6 +12,7 @@
 
 mod adopt;
 mod ahead;
+mod back;
 mod disk;
 mod group;
 mod list;
@@ -40,6 +41,7 @@ use self::disk::{Disk, blocking};
 pub use self::runtime::RuntimeAddress;
 use self::runtime::{Identity, Runtime};
 use self::stranger::Strangers;
+use self::turn::Turn;
 use crate::{Bundles, Error, Inventory, Prober, Result, Target};
 
 pub(crate) use self::disk::{sweep, unusable};
@@ -103,6 +105,8 @@ struct State {
     disk: Option<Disk>,
     /// The process whose memory is as the disk says; none while that is in doubt.
     compared: Option<Identity>,
+    /// Is something under way? If it still is when the next thing begins, it was given up on half-way.
+    torn: bool,
     strangers: Strangers,
     /// Names in memory whose file is not on disk.
     orphans: Vec<Hostname>,
@@ -131,10 +135,15 @@ impl HaproxyTarget {
     }
 
     async fn disk(&self, state: &mut State) -> Result<()> {
-        if state.disk.is_none() {
-            let config = self.config.clone();
-            state.disk = Some(blocking(move || Disk::open(&config)).await?);
-        }
+        let turn = match &state.disk {
+            None => Turn::default(),
+            // What was given up on half-way may have written anything, and may still be writing.
+            Some(disk) if state.torn => disk.turn.next().await?,
+            Some(_) => return Ok(()),
+        };
+        let config = self.config.clone();
+        state.disk = Some(blocking(move || Disk::open(&config, turn)).await?);
+        state.torn = false;
         Ok(())
     }
 
@@ -159,16 +168,15 @@ impl HaproxyTarget {
         let mut runtime = self.connect().await?;
         let identity = runtime.identity().await?;
         let known = state.compared.take().as_ref() == Some(&identity);
+        state.torn = true;
         if !known {
-            let disk = state.disk()?;
-            disk.turn = disk.turn.next().await?;
             self.refill(state, &mut runtime).await?;
         }
         Ok((runtime, identity, !known))
     }
 
     fn done(state: &mut State, identity: Identity) {
-        state.compared = Some(identity);
+        (state.compared, state.torn) = (Some(identity), false);
     }
 
     fn crt_list(&self) -> String {

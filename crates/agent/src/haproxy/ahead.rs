@@ -56,7 +56,8 @@ type Group = Vec<(usize, Result<Written>)>;
 
 pub(super) struct Ahead {
     groups: mpsc::Receiver<Result<Group>>,
-    _work: JoinSet<()>,
+    // Dropped, it ends the task.
+    work: JoinSet<()>,
 }
 
 impl Ahead {
@@ -79,12 +80,21 @@ impl Ahead {
                 }
             }
         });
-        Self { groups, _work: work }
+        Self { groups, work }
     }
 
     /// Those that are on disk next, in order; none after the last. An error is about the way to the certificates.
     pub(super) async fn next(&mut self) -> Result<Option<Group>> {
-        self.groups.recv().await.transpose()
+        if let Some(group) = self.groups.recv().await {
+            return group.map(Some);
+        }
+        // The end, unless the work broke off.
+        match self.work.join_next().await {
+            Some(Err(broken)) if broken.is_panic() => {
+                std::panic::resume_unwind(broken.into_panic())
+            }
+            _ => Ok(None),
+        }
     }
 }
 

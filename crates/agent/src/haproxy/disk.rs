@@ -55,7 +55,7 @@ pub(super) async fn blocking<T: Send + 'static>(
 
 impl Disk {
     /// Reads what is there; cleans up what a kill left behind, and makes what HAProxy needs to start at all.
-    pub(super) fn open(config: &HaproxyConfig) -> Result<Self> {
+    pub(super) fn open(config: &HaproxyConfig, turn: Turn) -> Result<Self> {
         let directory = text(&config.directory)?;
         std::fs::DirBuilder::new()
             .recursive(true)
@@ -67,7 +67,7 @@ impl Disk {
         }
         let adopted_file = config.data.join("adopted");
         let crt_list = config.crt_list.clone();
-        let (entries, known, turn) = (HashMap::new(), None, Turn::default());
+        let (entries, known) = (HashMap::new(), None);
         let mut disk = Self { directory, crt_list, adopted_file, entries, known, turn };
         disk.read_directory()?;
         disk.read_adopted()?;

@@ -16,6 +16,12 @@ use crate::{Error, Result};
 /// A list that is being written; gives the new text, or none when somebody else wrote there.
 pub(super) struct Appending(JoinHandle<Result<Option<String>>>);
 
+impl Appending {
+    pub(super) fn is_done(&self) -> bool {
+        self.0.is_finished()
+    }
+}
+
 impl Disk {
     /// Writes the list, if it is not as it should be: lines of others, and ours without those that go.
     pub(super) async fn write_list(&mut self, going: &HashSet<Hostname>) -> Result<()> {
@@ -141,6 +147,7 @@ fn read(path: &Path) -> Result<String> {
 mod tests {
     use super::super::HaproxyConfig;
     use super::super::disk::Entry;
+    use super::super::turn::Turn;
     use super::*;
     use crate::checked::Print;
 
@@ -155,7 +162,7 @@ mod tests {
             let at = |name: &str| scratch.path().join(name);
             let (socket, probe) = ("/s".parse().unwrap(), ([127, 0, 0, 1], 1).into());
             let config = HaproxyConfig::new(socket, at("c"), at("list"), probe, at("data"));
-            let disk = Disk::open(&config).unwrap();
+            let disk = Disk::open(&config, Turn::default()).unwrap();
             Self { scratch, disk }
         }
 

@@ -63,14 +63,20 @@ pub(super) async fn show(runtime: &mut Runtime, files: &[String]) -> Result<Vec<
     Ok(answers.iter().map(|said| shown(said)).collect())
 }
 
-/// Puts a file on a list, for one name. Doing it twice makes two lines: look first.
-pub(super) async fn add(runtime: &mut Runtime, list: &str, file: &str, name: &str) -> Result<()> {
+/// Puts files on a list, for one name each; a result each. Doing it twice makes two lines: look first.
+pub(super) async fn add(
+    runtime: &mut Runtime,
+    list: &str,
+    files: &[(String, &str)],
+) -> Result<Vec<Result<()>>> {
     let command = format!("add ssl crt-list {list}");
-    let said = runtime.change_with(&command, &format!("{file} {name}\n")).await?;
-    match said.lines().last().map(str::trim) {
-        Some("Success!") => Ok(()),
+    let lines: Vec<_> = files.iter().map(|(file, name)| format!("{file} {name}\n")).collect();
+    let answers = runtime.change_all(&command, &lines).await?;
+    let result = |((file, _), said): (&(String, &str), String)| match said.lines().last() {
+        Some(last) if last.trim() == "Success!" => Ok(()),
         _ => Err(Error::ProxyRefused { command: format!("{command} {file}"), said }),
-    }
+    };
+    Ok(files.iter().zip(answers).map(result).collect())
 }
 
 /// Takes lines off lists, and then the certificate itself away.

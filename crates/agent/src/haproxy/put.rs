@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   ahead:   fetch, check, write NAME.pem   (a task of its own)
-//!   socket:  new, set, commit ............. new, set, commit ...   of the next portion
+//!   socket:  set, commit, and new, abort of the one after it       of the next portion
 //!   beside:          write the list                                of the portion before
 //!   socket:                                 add to the list, show  of the portion before -> ready to be looked at
 //! ```
@@ -15,15 +15,15 @@ use holdfast_store::Change;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::ahead::{Ahead, Wanted, Written};
-use super::disk::{self, Disk, Entry};
+use super::back::take_back;
+use super::disk::{Disk, Entry};
 use super::list::Appending;
 use super::memory::{add, show};
 use super::runtime::{Identity, Runtime};
 use super::{HaproxyTarget, State, transaction};
-use crate::checked::Print;
 use crate::{Bundles, Error, Result};
 
-/// So many are listed, shown and handed over together.
+/// So many at least are listed, shown and handed over together.
 const PORTION: usize = 32;
 
 /// When nothing comes for so long, a portion is taken as it is.
@@ -40,10 +40,22 @@ struct Putting<'a> {
     identity: &'a Identity,
     ready: &'a UnboundedSender<usize>,
     results: Vec<Result<(), Note>>,
+    /// HAProxy was told of it, and has not said what came of it.
+    sent: Option<Sent>,
+    /// On disk, and refused.
+    refused: Vec<Sent>,
     /// In memory, and nothing more.
     loaded: Portion,
     /// In memory, and being written to the list.
     listing: Option<(Portion, Appending)>,
+}
+
+/// A certificate on its way into memory.
+struct Sent {
+    at: usize,
+    written: Written,
+    /// What was held for the name before.
+    was: Option<Entry>,
 }
 
 impl HaproxyTarget {
@@ -60,19 +72,31 @@ impl HaproxyTarget {
         let wanted = wanted(state, changes, &mut results)?;
         let disk = state.disk()?;
         let mut ahead = Ahead::begin(wanted, bundles, disk.turn.clone(), self.config.bufsize);
-        let (loaded, listing, target) = (Vec::new(), None, self);
-        let mut putting =
-            Putting { target, disk, runtime, identity, ready, results, loaded, listing };
+        let mut putting = Putting {
+            target: self,
+            disk,
+            runtime,
+            identity,
+            ready,
+            results,
+            sent: None,
+            refused: Vec::new(),
+            loaded: Vec::new(),
+            listing: None,
+        };
         while let Some(group) = putting.next(&mut ahead).await? {
             for (at, written) in group {
-                putting.load(at, written).await?;
+                match written {
+                    Ok(written) => putting.load(at, written).await?,
+                    Err(error) => putting.refuse(at, error.note()),
+                }
             }
-            if putting.loaded.len() >= PORTION {
+            // While the list is being written there is no hurry, and each writing costs.
+            if putting.loaded.len() >= PORTION && putting.is_listed() {
                 putting.list().await?;
             }
         }
-        putting.list().await?;
-        putting.hand_over().await?;
+        putting.finish().await?;
         Ok(putting.results)
     }
 }
@@ -83,39 +107,85 @@ impl Putting<'_> {
         if let Ok(next) = tokio::time::timeout(LULL, ahead.next()).await {
             return next;
         }
-        self.list().await?;
-        self.hand_over().await?;
+        self.finish().await?;
         ahead.next().await
+    }
+
+    /// Leaves nothing half-way.
+    async fn finish(&mut self) -> Result<()> {
+        self.settle().await?;
+        self.list().await?;
+        self.hand_over().await
     }
 
     /// Another connection where the one there is may be hung up on.
     async fn stay_connected(&mut self) -> Result<()> {
         if self.runtime.is_stale() {
+            self.settle().await?;
             *self.runtime = self.target.reconnect(self.identity).await?;
         }
         Ok(())
     }
 
-    async fn load(&mut self, at: usize, written: Result<Written>) -> Result<()> {
+    /// Sends it, and settles the one before.
+    async fn load(&mut self, at: usize, written: Written) -> Result<()> {
         self.stay_connected().await?;
-        let done = match written {
-            Ok(written) => load(self.disk, self.runtime, written).await?,
-            Err(error) => Err(error.note()),
+        let was = self.disk.entries.get(&written.name).cloned();
+        // A renewal has its place in memory already, and so has a file that was taken over.
+        let is_new = !was.as_ref().is_some_and(|was| was.loaded || was.adopted.is_some());
+        transaction::approach(self.runtime, &written.file, is_new).await?;
+        self.settle().await?;
+        let entry = Entry::new(written.print, None);
+        let entry = self.disk.entries.entry(written.name.clone()).or_insert(entry);
+        (entry.print, entry.loaded) = (written.print, false);
+        let sent = async {
+            let is_ours = |other: &str| self.disk.is_ours(other);
+            transaction::enter(self.runtime, &written.file, is_new, is_ours).await?;
+            transaction::send(self.runtime, &written.file, &written.pem).await
         };
-        match done {
-            Ok(name) => self.loaded.push((at, name)),
-            Err(note) => self.refuse(at, note),
+        match refusal(sent.await)? {
+            Ok(()) => self.sent = Some(Sent { at, written, was }),
+            Err(note) => self.give_up(Sent { at, written, was }, note),
         }
         Ok(())
+    }
+
+    /// Hears what came of the one that was sent last.
+    async fn settle(&mut self) -> Result<()> {
+        let Some(sent) = self.sent.take() else { return Ok(()) };
+        if let Err(note) = refusal(transaction::sent(self.runtime, &sent.written.file).await)? {
+            self.give_up(sent, note);
+            return Ok(());
+        }
+        if let Some(entry) = self.disk.entries.get_mut(&sent.written.name) {
+            entry.loaded = true;
+        }
+        self.loaded.push((sent.at, sent.written.name));
+        Ok(())
+    }
+
+    /// HAProxy refused it.
+    fn give_up(&mut self, sent: Sent, note: Note) {
+        self.refuse(sent.at, note);
+        self.refused.push(sent);
+    }
+
+    /// Is no list being written?
+    fn is_listed(&self) -> bool {
+        self.listing.as_ref().is_none_or(|(_, begun)| begun.is_done())
     }
 
     fn refuse(&mut self, at: usize, note: Note) {
         set(&mut self.results, at, Err(note));
     }
 
-    /// Takes what is loaded as a portion: begins to list what is new in it, and hands over the portion before.
+    /// Takes what was refused off the disk, and what is loaded as a portion: begins to list what is new in it, and hands over the portion before.
     async fn list(&mut self) -> Result<()> {
         self.hand_over().await?;
+        // Not while the list is being written.
+        for Sent { written, was, .. } in std::mem::take(&mut self.refused) {
+            take_back(self.disk, written, was).await?;
+        }
         let portion = std::mem::take(&mut self.loaded);
         let names: Vec<_> = portion.iter().map(|(_, name)| name.clone()).collect();
         if names.iter().any(|name| self.disk.is_off_list(name)) {
@@ -167,18 +237,20 @@ impl Putting<'_> {
 
     /// Gives those that were not refused.
     async fn add(&mut self, portion: Portion) -> Result<Portion> {
-        let (list, mut kept) = (self.target.crt_list(), Vec::with_capacity(portion.len()));
-        for (at, name) in portion {
-            let Some(entry) = self.disk.entries.get(&name) else { continue };
-            if !entry.listed {
-                let file = self.disk.file(&name);
-                if let Err(note) = refusal(add(self.runtime, &list, &file, name.as_str()).await)? {
-                    self.refuse(at, note);
-                    continue;
-                }
-                if let Some(entry) = self.disk.entries.get_mut(&name) {
-                    entry.listed = true;
-                }
+        let unlisted = |(_, name): &(usize, Hostname)| {
+            self.disk.entries.get(name).is_some_and(|entry| !entry.listed)
+        };
+        let (new, mut kept): (Portion, Portion) = portion.into_iter().partition(unlisted);
+        let files: Vec<_> =
+            new.iter().map(|(_, name)| (self.disk.file(name), name.as_str())).collect();
+        let added = add(self.runtime, &self.target.crt_list(), &files).await?;
+        for ((at, name), added) in new.into_iter().zip(added) {
+            if let Err(error) = added {
+                self.refuse(at, error.note());
+                continue;
+            }
+            if let Some(entry) = self.disk.entries.get_mut(&name) {
+                entry.listed = true;
             }
             kept.push((at, name));
         }
@@ -215,56 +287,6 @@ fn wanted(
         }
     }
     Ok(wanted)
-}
-
-/// Loads what was written. What HAProxy refuses is taken off the disk again, where it would keep HAProxy from starting.
-async fn load(
-    disk: &mut Disk,
-    runtime: &mut Runtime,
-    written: Written,
-) -> Result<Result<Hostname, Note>> {
-    let Written { name, file, print, pem, before } = written;
-    let mut entry = disk.entries.remove(&name).unwrap_or(Entry::new(print, None));
-    // A renewal has its place in memory already, and so has a file that was taken over.
-    let has_place = entry.loaded || entry.adopted.is_some();
-    (entry.print, entry.loaded) = (print, false);
-    disk.entries.insert(name.clone(), entry);
-    let put = async {
-        if !has_place {
-            transaction::create(runtime, &file).await?;
-        }
-        transaction::put(runtime, &file, &pem, |other| disk.is_ours(other)).await
-    };
-    if let Err(note) = refusal(put.await)? {
-        take_back(disk, name, file, before, has_place).await?;
-        return Ok(Err(note));
-    }
-    if let Some(entry) = disk.entries.get_mut(&name) {
-        entry.loaded = true;
-    }
-    Ok(Ok(name))
-}
-
-async fn take_back(
-    disk: &mut Disk,
-    name: Hostname,
-    file: String,
-    before: Option<zeroize::Zeroizing<Vec<u8>>>,
-    loaded: bool,
-) -> Result<()> {
-    match before.as_deref().and_then(|pem| Print::of_pem(pem)) {
-        Some(print) => {
-            if let Some(entry) = disk.entries.get_mut(&name) {
-                (entry.print, entry.loaded) = (print, loaded);
-            }
-        }
-        None => drop(disk.entries.remove(&name)),
-    }
-    let back = move || match before {
-        Some(pem) => disk::write(file.as_ref(), &pem),
-        None => disk::remove(file.as_ref()),
-    };
-    disk.turn.blocking(back).await
 }
 
 /// A refusal of this one, or an error that concerns everything.

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use holdfast_model::Hostname;
 use zeroize::Zeroizing;
 
-use super::disk::{Disk, blocking, unusable};
+use super::back::drop_name;
+use super::disk::{Disk, Entry, blocking, unusable};
 use super::memory::{Memory, add, show};
 use super::runtime::Runtime;
 use super::stranger::Strangers;
@@ -67,6 +68,12 @@ impl HaproxyTarget {
                     | Error::File { .. }),
                 ) => {
                     tracing::warn!(%name, error = crate::error::chain(&error), "a certificate on disk cannot be loaded");
+                    let is_useless = |entry: &Entry| !entry.loaded && entry.adopted.is_none();
+                    if matches!(error, Error::ProxyRefused { .. })
+                        && disk.entries.get(&name).is_some_and(is_useless)
+                    {
+                        drop_name(disk, name).await?;
+                    }
                 }
                 Err(error) => return Err(error),
             }
@@ -107,16 +114,16 @@ async fn mend_one(
     let Some(entry) = disk.entries.get(name).cloned() else { return Ok(()) };
     if !entry.loaded {
         let pem = read(file.clone()).await?;
-        if !memory.certificates.contains(&file) {
-            transaction::create(runtime, &file).await?;
+        let is_new = !memory.certificates.contains(&file);
+        transaction::put(runtime, &file, &pem, is_new, |other| disk.is_ours(other)).await?;
+        if let Some(entry) = disk.entries.get_mut(name) {
+            entry.loaded = true;
         }
-        transaction::put(runtime, &file, &pem, |other| disk.is_ours(other)).await?;
     }
     if !entry.listed && entry.adopted.is_none() {
-        add(runtime, list, &file, name.as_str()).await?;
+        add(runtime, list, &[(file, name.as_str())]).await?.into_iter().collect::<Result<()>>()?;
     }
     if let Some(entry) = disk.entries.get_mut(name) {
-        entry.loaded = true;
         entry.listed |= entry.adopted.is_none();
     }
     Ok(())

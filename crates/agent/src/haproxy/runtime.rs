@@ -1,8 +1,10 @@
 //! One conversation with HAProxy's Runtime API, over its Unix socket or TCP.
 //!
-//! In interactive mode one connection carries any number of commands; each answer ends with a prompt. A command that changes
-//! something passes a crash point. What the answers mean is known elsewhere.
+//! In interactive mode one connection carries any number of commands; each answer ends with a prompt. Commands may be sent before
+//! the answers to those before them are heard: HAProxy takes them in order. A command that changes something passes a crash
+//! point. What the answers mean is known elsewhere.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -69,6 +71,9 @@ pub(super) struct Runtime {
     stream: Box<dyn Stream>,
     address: String,
     read: Vec<u8>,
+    /// So many answers are still to come, beside those that came while another was waited for.
+    owed: usize,
+    unheard: VecDeque<String>,
     /// The largest command that HAProxy can take.
     bufsize: usize,
     last: Instant,
@@ -94,6 +99,8 @@ impl Runtime {
             stream,
             address: address.to_string(),
             read: Vec::new(),
+            owed: 0,
+            unheard: VecDeque::new(),
             bufsize,
             last: Instant::now(),
         };
@@ -108,7 +115,8 @@ impl Runtime {
 
     /// Asks for something that changes nothing.
     pub(super) async fn ask(&mut self, command: &str) -> Result<String> {
-        self.exchange(format!("{command}\n").as_bytes()).await
+        self.send(format!("{command}\n").as_bytes(), 1).await?;
+        self.latest(1).await.map(|said| said.concat())
     }
 
     /// Asks many such things; an answer each, in order.
@@ -116,24 +124,52 @@ impl Runtime {
         let mut answers = Vec::with_capacity(commands.len());
         for part in commands.chunks(AT_ONCE) {
             let text: String = part.iter().map(|command| format!("{command}\n")).collect();
-            self.within(async |this| this.stream.write_all(text.as_bytes()).await).await?;
-            for _ in part {
-                answers.push(self.within(async |this| this.answer().await).await?);
-            }
+            self.send(text.as_bytes(), part.len()).await?;
+            answers.extend(self.latest(part.len()).await?);
         }
         Ok(answers)
     }
 
     /// Sends a command that changes something.
     pub(super) async fn change(&mut self, command: &str) -> Result<String> {
-        around(Point::EDGE_HAPROXY, self.exchange(format!("{command}\n").as_bytes())).await
+        self.tell(command).await?;
+        self.latest(1).await.map(|said| said.concat())
     }
 
-    /// Sends a command with a payload, which must have no blank lines and end with a line's end.
-    pub(super) async fn change_with(&mut self, command: &str, payload: &str) -> Result<String> {
+    /// Sends a command that changes something with each of these payloads; an answer each, in order.
+    pub(super) async fn change_all(
+        &mut self,
+        command: &str,
+        payloads: &[String],
+    ) -> Result<Vec<String>> {
+        let mut answers = Vec::with_capacity(payloads.len());
+        for part in payloads.chunks(AT_ONCE) {
+            for payload in part {
+                self.tell_with(command, payload).await?;
+            }
+            answers.extend(self.latest(part.len()).await?);
+        }
+        Ok(answers)
+    }
+
+    /// Sends one and does not wait for the answer: [`heard`](Self::heard) gives it.
+    pub(super) async fn tell(&mut self, command: &str) -> Result<()> {
+        around(Point::EDGE_HAPROXY, self.send(format!("{command}\n").as_bytes(), 1)).await
+    }
+
+    /// The same with a payload, which must have no blank lines and end with a line's end.
+    pub(super) async fn tell_with(&mut self, command: &str, payload: &str) -> Result<()> {
         let text = zeroize::Zeroizing::new(format!("{command} <<\n{payload}\n"));
         self.fits(text.len())?;
-        around(Point::EDGE_HAPROXY, self.exchange(text.as_bytes())).await
+        around(Point::EDGE_HAPROXY, self.send(text.as_bytes(), 1)).await
+    }
+
+    /// The next answer to what was told.
+    pub(super) async fn heard(&mut self) -> Result<String> {
+        match self.unheard.pop_front() {
+            Some(answer) => Ok(answer),
+            None => self.answer().await,
+        }
     }
 
     /// A larger command would be dropped, and the connection with it.
@@ -156,12 +192,30 @@ impl Runtime {
         Ok(Identity(identity))
     }
 
-    async fn exchange(&mut self, text: &[u8]) -> Result<String> {
-        self.within(async |this| {
-            this.stream.write_all(text).await?;
-            this.answer().await
-        })
-        .await
+    /// Sends what so many answers will come to.
+    async fn send(&mut self, text: &[u8], answers: usize) -> Result<()> {
+        self.within(async |this| this.stream.write_all(text).await).await?;
+        self.owed += answers;
+        Ok(())
+    }
+
+    /// The answers to what was sent last. Those to what was told before are kept, for who asks for them later.
+    async fn latest(&mut self, count: usize) -> Result<Vec<String>> {
+        while self.owed > count {
+            let answer = self.answer().await?;
+            self.unheard.push_back(answer);
+        }
+        let mut latest = Vec::with_capacity(count);
+        for _ in 0..count {
+            latest.push(self.answer().await?);
+        }
+        Ok(latest)
+    }
+
+    async fn answer(&mut self) -> Result<String> {
+        let answer = self.within(async |this| this.read_answer().await).await?;
+        self.owed = self.owed.saturating_sub(1);
+        Ok(answer)
     }
 
     async fn within<T>(&mut self, talk: impl AsyncFnOnce(&mut Self) -> io::Result<T>) -> Result<T> {
@@ -172,7 +226,7 @@ impl Runtime {
         talked.map_err(|source| Error::Proxy { address, source })
     }
 
-    async fn answer(&mut self) -> io::Result<String> {
+    async fn read_answer(&mut self) -> io::Result<String> {
         let mut searched = 0;
         loop {
             let found = self.read.get(searched..).and_then(|rest| find(rest, PROMPT));

@@ -5,53 +5,80 @@
 //!
 //! ```text
 //!   abort X      -> nothing open, or X's own leftover; another of ours is aborted, somebody else's is left alone
-//!   set X        -> exactly "Transaction created for certificate X!"; anything else is aborted before it can be committed
-//!   commit X     -> "Success!"
+//!   set X        -> exactly "Transaction created for certificate X!"; anything else is aborted
+//!   commit X     -> "Success!"; refused where set did not open a transaction of X
 //!   show X       -> the fingerprint that was meant (for many at once, by the caller)
 //! ```
+//!
+//! Only `set` must wait for an answer, that to `abort`: the rest is sent without waiting, so that HAProxy always has something to do.
 
 use super::runtime::Runtime;
 use crate::{Error, Result};
 
-/// Puts a certificate into the store of that name, which must exist.
+/// Puts a certificate into the store of that name, which is made if there is none.
 pub(super) async fn put(
     runtime: &mut Runtime,
     file: &str,
     pem: &str,
+    is_new: bool,
     is_ours: impl Fn(&str) -> bool,
 ) -> Result<()> {
-    clear(runtime, file, is_ours).await?;
-    let command = format!("set ssl cert {file}");
-    let said = runtime.change_with(&command, pem).await?;
-    if said != format!("Transaction created for certificate {file}!") {
-        return Err(undo(runtime, command, said).await?);
+    approach(runtime, file, is_new).await?;
+    enter(runtime, file, is_new, is_ours).await?;
+    send(runtime, file, pem).await?;
+    sent(runtime, file).await
+}
+
+/// Begins: makes an empty store where there is none, and looks whether a transaction is open. May follow at once on
+/// [`send`] of another.
+pub(super) async fn approach(runtime: &mut Runtime, file: &str, is_new: bool) -> Result<()> {
+    if is_new {
+        runtime.tell(&format!("new ssl cert {file}")).await?;
     }
-    let command = format!("commit ssl cert {file}");
-    let said = runtime.change(&command).await?;
-    if said.lines().last().map(str::trim) != Some("Success!") {
+    runtime.tell(&format!("abort ssl cert {file}")).await
+}
+
+/// Is the way free? Nothing may be set before that is known.
+pub(super) async fn enter(
+    runtime: &mut Runtime,
+    file: &str,
+    is_new: bool,
+    is_ours: impl Fn(&str) -> bool,
+) -> Result<()> {
+    let made = if is_new { Some(runtime.heard().await?) } else { None };
+    let open = runtime.heard().await?;
+    if let Some(said) = made.filter(|said| !is_there(said)) {
+        return Err(Error::ProxyRefused { command: format!("new ssl cert {file}"), said });
+    }
+    match ongoing(&open) {
+        None => Ok(()),
+        Some(other) if is_ours(other) => abort(runtime, other).await.map(drop),
+        Some(other) => Err(Error::TransactionLocked { file: other.to_owned() }),
+    }
+}
+
+/// Sets and commits. A commit of what was not set is refused, and so is one of a transaction about another.
+pub(super) async fn send(runtime: &mut Runtime, file: &str, pem: &str) -> Result<()> {
+    runtime.tell_with(&format!("set ssl cert {file}"), pem).await?;
+    runtime.tell(&format!("commit ssl cert {file}")).await
+}
+
+/// What came of it.
+pub(super) async fn sent(runtime: &mut Runtime, file: &str) -> Result<()> {
+    let (set, committed) = (runtime.heard().await?, runtime.heard().await?);
+    if set != format!("Transaction created for certificate {file}!") {
+        return Err(undo(runtime, format!("set ssl cert {file}"), set).await?);
+    }
+    if committed.lines().last().map(str::trim) != Some("Success!") {
         abort(runtime, file).await?;
-        return Err(Error::ProxyRefused { command, said });
+        let command = format!("commit ssl cert {file}");
+        return Err(Error::ProxyRefused { command, said: committed });
     }
     Ok(())
 }
 
-/// Makes an empty store of that name, if there is none.
-pub(super) async fn create(runtime: &mut Runtime, file: &str) -> Result<()> {
-    let command = format!("new ssl cert {file}");
-    let said = runtime.change(&command).await?;
-    let there =
-        said.starts_with("New empty certificate store") || said.ends_with("already exists!");
-    if there { Ok(()) } else { Err(Error::ProxyRefused { command, said }) }
-}
-
-async fn clear(runtime: &mut Runtime, file: &str, is_ours: impl Fn(&str) -> bool) -> Result<()> {
-    let said = abort(runtime, file).await?;
-    let Some(other) = ongoing(&said) else { return Ok(()) };
-    if !is_ours(other) {
-        return Err(Error::TransactionLocked { file: other.to_owned() });
-    }
-    abort(runtime, other).await?;
-    Ok(())
+fn is_there(said: &str) -> bool {
+    said.starts_with("New empty certificate store") || said.ends_with("already exists!")
 }
 
 async fn abort(runtime: &mut Runtime, file: &str) -> Result<String> {

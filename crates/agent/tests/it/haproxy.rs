@@ -140,53 +140,6 @@ async fn unchanged_certificates_are_neither_fetched_nor_probed_at_a_start() {
     assert_eq!((after - before, edge.memory.fetched() - fetched), (1, 1));
 }
 
-/// The fault of HAProxy: what is set for B while a transaction for A is open is committed for A.
-#[tokio::test]
-async fn a_crossed_transaction_is_survived() {
-    let edge = Proxied::new().await;
-    let running = edge.run();
-    let (a, b) = (edge.served("a.test").await, edge.served("b.test").await);
-    running.stop().await;
-    // By hand, as an agent would that knew nothing of it: B's certificate ends up at A.
-    let (new_a, new_b) = (edge.authority.issue("a.test"), edge.authority.issue("b.test"));
-    let set = |host: &str, bundle| format!("set ssl cert {} <<\n{}", edge.file(host), pem(bundle));
-    let said = edge.haproxy.ask(&set("a.test", &new_a)).await.unwrap();
-    assert!(said.contains("Transaction created for certificate"), "{said}");
-    let said = edge.haproxy.ask(&set("b.test", &new_b)).await.unwrap();
-    assert_eq!(said, format!("Transaction updated for certificate {}!", edge.file("a.test")));
-    // The transaction is still open, with B's certificate in A's place. The agent must neither use nor commit it.
-    let _running = edge.run();
-    let renewed = edge.served("b.test").await;
-    assert_eq!((edge.visit("a.test").await, edge.visit("b.test").await), (a.clone(), renewed));
-    assert_ne!(a, b);
-    let said = edge.haproxy.ask(&format!("commit ssl cert {}", edge.file("a.test"))).await.unwrap();
-    assert!(said.contains("No ongoing transaction"), "{said}");
-    assert_eq!(edge.visit("a.test").await, a);
-}
-
-#[tokio::test]
-async fn somebody_elses_transaction_is_left_alone_and_told_of() {
-    let haproxy = Haproxy::prepare().unwrap();
-    let authority = crate::kit::Authority::new();
-    let strange = authority.issue("strange.test");
-    let file = haproxy.scratch().write("strange.pem", pem(&strange)).unwrap();
-    let list = haproxy.scratch().write("strange-list", format!("{}\n", file.display())).unwrap();
-    let edge = Proxied::with(haproxy.with_list(&list)).await;
-    let _running = edge.run();
-    edge.served("ours.test").await;
-    let set = format!("set ssl cert {} <<\n{}", file.display(), pem(&strange));
-    assert!(edge.haproxy.ask(&set).await.unwrap().contains("Transaction created"));
-    let renewed = edge.deploy("ours.test");
-    let locked =
-        |memory: &Memory| memory.complaint().filter(|note| note.code == "edge-transaction-locked");
-    let note = edge.memory.until("the complaint", locked).await;
-    assert!(note.detail.contains(&format!("abort ssl cert {}", file.display())), "{note}");
-    edge.haproxy.ask(&format!("abort ssl cert {}", file.display())).await.unwrap();
-    edge.memory.until_seen("ours.test", Some(&renewed)).await;
-    let over = |memory: &Memory| memory.complaint().is_none().then_some(());
-    edge.memory.until("the complaint to end", over).await;
-}
-
 #[tokio::test]
 async fn a_dead_socket_is_complained_of_and_what_came_meanwhile_is_applied() {
     let mut edge = Proxied::new().await;

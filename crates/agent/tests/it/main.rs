@@ -24,4 +24,5 @@ mod safety;
 mod stored;
 mod swap;
 mod tls;
+mod transactions;
 mod upstream;

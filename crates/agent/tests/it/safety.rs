@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use holdfast_agent::Target as _;
 use holdfast_testkit::Haproxy;
 
-use crate::kit::{Lie, Memory, Proxied};
+use crate::kit::{Lie, Memory, Proxied, pem};
 
 async fn refused(edge: &Proxied, host: &str, code: &str, words: &str) {
     let refusal = |memory: &Memory| memory.observed(host)?.error;
@@ -43,6 +44,41 @@ async fn bad_certificates_are_refused_and_told_of() {
     );
     let mended = edge.served("expired.test").await;
     assert_eq!(edge.visit("expired.test").await, mended);
+}
+
+/// A certificate that we find nothing wrong with, and HAProxy does: the second of its chain is none.
+fn indigestible(edge: &Proxied, host: &str) -> holdfast_store::Bundle {
+    let mut bundle = edge.authority.issue(host);
+    bundle.chain_pem += "-----BEGIN CERTIFICATE-----\nbm9uZQ==\n-----END CERTIFICATE-----\n";
+    bundle
+}
+
+#[tokio::test]
+async fn what_haproxy_refuses_does_not_stay_where_it_would_start_from() {
+    let mut edge = Proxied::new().await;
+    let running = edge.run();
+    let before = edge.served("renewed.test").await;
+    for host in ["renewed.test", "new.test"] {
+        edge.memory.deploy(&indigestible(&edge, host));
+    }
+    for host in ["renewed.test", "new.test"] {
+        refused(&edge, host, "edge-proxy-refused", "ssl cert").await;
+    }
+    assert!(!edge.read_list().contains("new.test"));
+    let kept = std::fs::read_to_string(edge.file("renewed.test")).unwrap();
+    assert!(!kept.contains("bm9uZQ=="), "{kept}");
+    let good = edge.served("good.test").await;
+    running.stop().await;
+    // As an agent leaves them that is killed before HAProxy was told.
+    for host in ["renewed.test", "killed.test"] {
+        std::fs::write(edge.file(host), pem(&indigestible(&edge, host))).unwrap();
+    }
+    edge.target().inventory().await.unwrap();
+    let list = edge.read_list();
+    assert!(["renewed.test", "killed.test", "new.test"].iter().all(|host| !list.contains(host)));
+    assert_eq!(edge.visit("renewed.test").await, before);
+    edge.haproxy.restart().await.unwrap();
+    assert_eq!(edge.visit("good.test").await, good);
 }
 
 #[tokio::test]

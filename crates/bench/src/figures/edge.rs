@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result};
 use holdfast_testkit::{Haproxy, Process};
 use tokio::time::Instant;
 
-use self::bare::Bare;
+use self::bare::{Bare, Manner};
 use self::certificate::Certificate;
 use self::idle::Idle;
 use self::plane::Plane;
@@ -83,45 +83,68 @@ impl Edge {
     }
 }
 
+/// Certificates per second; new, or renewed.
 #[derive(Default)]
 struct Rates {
-    new: Sample,
-    new_bare: Sample,
-    renewed: Sample,
-    renewed_bare: Sample,
+    ours: Sample,
+    /// The bare loop that waits for each answer.
+    waiting: Sample,
+    /// The bare loop that sends ahead as the agent does.
+    ahead: Sample,
     /// The agent's processor time per certificate, in milliseconds.
-    new_cost: Sample,
-    renewed_cost: Sample,
+    cost: Sample,
+}
+
+impl Rates {
+    /// One round with these names: as the agent's, and as those of two bare loops.
+    async fn round(&mut self, edge: &Edge, run: usize, is_new: bool) -> Result<()> {
+        for (prefix, manner) in [("w", Manner::Waiting), ("s", Manner::Ahead)] {
+            let certificates = names(&format!("{prefix}{run}"))?;
+            // HAProxy hangs up on who says nothing for ten seconds.
+            let rate = Bare::connect(&edge.haproxy).await?.put(&certificates, is_new, manner).await?;
+            match manner {
+                Manner::Waiting => self.waiting.push(rate),
+                Manner::Ahead => self.ahead.push(rate),
+            }
+        }
+        self.ours.push(edge.rate(&names(&format!("a{run}"))?, &mut self.cost).await?);
+        Ok(())
+    }
+
+    fn shown(&self) -> String {
+        let [ours, waiting, ahead] = [&self.ours, &self.waiting, &self.ahead].map(Sample::median);
+        format!("{ours:.0} of {waiting:.0} and {ahead:.0}/s, {:.2} ms", self.cost.median())
+    }
+
+    fn row(&self, what: String) -> [String; 7] {
+        let share = |bare: &Sample| format!("{:.0} %", 100.0 * self.ours.median() / bare.median());
+        [
+            what,
+            self.ours.shown(0),
+            self.waiting.shown(0),
+            share(&self.waiting),
+            self.ahead.shown(0),
+            share(&self.ahead),
+            self.cost.shown(2),
+        ]
+    }
 }
 
 fn names(prefix: &str) -> Result<Vec<Certificate>> {
     (0..COUNT).map(|n| Certificate::new(&format!("{prefix}n{n}.test"))).collect()
 }
 
-async fn rates(ground: &Ground, loaded: usize) -> Result<Rates> {
+/// New, and renewed.
+async fn rates(ground: &Ground, loaded: usize) -> Result<[Rates; 2]> {
     let edge = Edge::start(ground, loaded).await?;
-    let mut rates = Rates::default();
+    let [mut new, mut renewed] = <[Rates; 2]>::default();
     for run in 0..ground.runs {
-        let bare_names = names(&format!("b{run}"))?;
-        // HAProxy hangs up on who says nothing for ten seconds.
-        rates.new_bare.push(Bare::connect(&edge.haproxy).await?.add(&bare_names).await?);
-        let ours = format!("a{run}");
-        rates.new.push(edge.rate(&names(&ours)?, &mut rates.new_cost).await?);
-        let mut bare = Bare::connect(&edge.haproxy).await?;
-        rates.renewed_bare.push(bare.renew(&bare_names).await?);
-        rates.renewed.push(edge.rate(&names(&ours)?, &mut rates.renewed_cost).await?);
-        ground.say(format!(
-            "{loaded} loaded, run {}: new {:.0} of {:.0}/s, renewed {:.0} of {:.0}/s; {:.2} and {:.2} ms of the agent's processor time each",
-            run + 1,
-            rates.new.median(),
-            rates.new_bare.median(),
-            rates.renewed.median(),
-            rates.renewed_bare.median(),
-            rates.new_cost.median(),
-            rates.renewed_cost.median()
-        ));
+        new.round(&edge, run, true).await?;
+        renewed.round(&edge, run, false).await?;
+        let (new, renewed) = (new.shown(), renewed.shown());
+        ground.say(format!("{loaded} loaded, run {}: new {new}; renewed {renewed}", run + 1));
     }
-    Ok(rates)
+    Ok([new, renewed])
 }
 
 /// From the deployment of one certificate to the report that it was seen, in milliseconds.
@@ -144,18 +167,14 @@ pub(super) async fn measure(ground: &Ground) -> Result<String> {
         "agent",
         "bare loop",
         "of it",
+        "bare loop that sends ahead",
+        "of it",
         "agent's processor time per certificate, ms",
     ]);
     for loaded in LOADED {
-        let rates = rates(ground, loaded).await?;
-        for (what, ours, bare, cost) in [
-            ("new", &rates.new, &rates.new_bare, &rates.new_cost),
-            ("renewed", &rates.renewed, &rates.renewed_bare, &rates.renewed_cost),
-        ] {
-            let share = format!("{:.0} %", 100.0 * ours.median() / bare.median());
-            let what = format!("{what}, {loaded} loaded");
-            table.row([what, ours.shown(0), bare.shown(0), share, cost.shown(2)]);
-        }
+        let [new, renewed] = rates(ground, loaded).await?;
+        table.row(new.row(format!("new, {loaded} loaded")));
+        table.row(renewed.row(format!("renewed, {loaded} loaded")));
     }
     let latency = latency(ground).await?;
     let full = Edge::start(ground, UNCHANGED).await?;
@@ -166,7 +185,8 @@ pub(super) async fn measure(ground: &Ground) -> Result<String> {
     let megabytes = |bytes: u64| bytes as f64 / 1e6;
     Ok(format!(
         "{COUNT} certificates at a time; each is written to disk durably, loaded, listed, looked at by a handshake and reported. The bare \
-         loop sends HAProxy the same commands in the same way and does nothing else. Median (lowest–highest) of {} interleaved runs.\n\n{}\n\
+         loop sends HAProxy the same commands over one connection and does nothing else; it waits for each answer before the next command, as a \
+         script does. The other one sends ahead exactly as the agent does. Median (lowest–highest) of {} interleaved runs.\n\n{}\n\
          One certificate, from its deployment to the report of the handshake: p50 {:.0} ms, p95 {:.0} ms. {UNCHANGED} unchanged \
          certificates on disk, in HAProxy and in the listing are compared {:.1} s after the agent's start; it then has {:.0} MB resident \
          ({:.0} MB at the peak). {}\n\n{listing}",
