@@ -20,13 +20,13 @@ use crate::checked::{Checked, Print};
 use crate::{Bundles, Error, Result};
 
 /// So many are fetched at once.
-const FETCHES: usize = 24;
+const FETCHES: usize = 32;
 
 /// So many are checked and written together.
-const TOGETHER: usize = 4;
+const TOGETHER: usize = 8;
 
 /// So many groups are on their way to the disk at once.
-const WRITES: usize = 6;
+const WRITES: usize = 4;
 
 /// So many groups lie ready before the next are begun.
 const READY: usize = 8;

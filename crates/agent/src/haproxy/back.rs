@@ -10,11 +10,7 @@ use crate::Result;
 use crate::checked::Print;
 
 /// The disk gets back what it had before, if HAProxy holds that, or if the file is not only ours; else the name goes from the disk.
-pub(super) async fn take_back(
-    disk: &mut Disk,
-    written: Written,
-    was: Option<Entry>,
-) -> Result<()> {
+pub(super) async fn take_back(disk: &mut Disk, written: Written, was: Option<Entry>) -> Result<()> {
     let Written { name, file, before, .. } = written;
     let held = before.as_deref().and_then(|pem| Print::of_pem(pem));
     let (Some(was), Some(before), Some(held)) = (was, before, held) else {

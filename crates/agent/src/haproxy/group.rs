@@ -13,17 +13,13 @@ use tempfile::NamedTempFile;
 
 use crate::{Error, Result};
 
-/// So many syncs are waited for at once.
-const AT_ONCE: usize = 2;
-
 /// Writes these, readable by their owner alone. A result each, in the same order: one that fails leaves the others alone.
 pub(super) fn write_all(files: &[(PathBuf, &[u8])]) -> Vec<Result<()>> {
-    let mut written: Vec<_> =
-        files.iter().map(|(path, contents)| prepare(path, contents)).collect();
+    let written: Vec<_> = files.iter().map(|(path, contents)| prepare(path, contents)).collect();
     // Not before all are written: the disk takes them together.
-    sync(&mut written);
+    let synced: Vec<_> = written.into_iter().map(|file| file.and_then(sync)).collect();
     let moved =
-        files.iter().zip(written).map(|((path, _), file)| file.and_then(|file| put(file, path)));
+        files.iter().zip(synced).map(|((path, _), file)| file.and_then(|file| put(file, path)));
     let mut results: Vec<_> = moved.collect();
     let directories: BTreeSet<_> = files.iter().map(|(path, _)| directory(path)).collect();
     for unsynced in directories {
@@ -53,21 +49,8 @@ fn prepare(path: &Path, contents: &[u8]) -> io::Result<NamedTempFile> {
     Ok(file)
 }
 
-/// Waits until all are on the disk, several at a time: a busy disk takes its time for each, and takes many at once.
-fn sync(files: &mut [io::Result<NamedTempFile>]) {
-    let each = files.len().div_ceil(AT_ONCE).max(1);
-    let sync_one = |file: &mut io::Result<NamedTempFile>| {
-        if let Err(error) = file.as_ref().map_or(Ok(()), |file| file.as_file().sync_all()) {
-            *file = Err(error);
-        }
-    };
-    let (own, others) = files.split_at_mut(each.min(files.len()));
-    std::thread::scope(|scope| {
-        for part in others.chunks_mut(each) {
-            scope.spawn(move || part.iter_mut().for_each(sync_one));
-        }
-        own.iter_mut().for_each(sync_one);
-    });
+fn sync(file: NamedTempFile) -> io::Result<NamedTempFile> {
+    file.as_file().sync_all().map(|()| file)
 }
 
 fn put(file: NamedTempFile, path: &Path) -> io::Result<()> {

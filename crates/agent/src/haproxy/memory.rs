@@ -50,17 +50,42 @@ impl Memory {
     }
 }
 
+impl Shown {
+    /// What an answer says; nothing where there is none, or an empty one.
+    pub(super) fn of(said: &str) -> Self {
+        let field = |name: &str| {
+            said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).map(str::trim)
+        };
+        let alternatives = field("Subject Alternative Name").unwrap_or_default();
+        let mut names: Vec<String> = alternatives
+            .split(',')
+            .filter_map(|name| name.trim().strip_prefix("DNS:"))
+            .map(str::to_ascii_lowercase)
+            .collect();
+        if names.is_empty() {
+            let subject = field("Subject").unwrap_or_default();
+            names.extend(
+                subject
+                    .split('/')
+                    .find_map(|part| part.strip_prefix("CN="))
+                    .map(str::to_ascii_lowercase),
+            );
+        }
+        Self { sha1: field("SHA1 FingerPrint").and_then(from_hex), names }
+    }
+}
+
 /// The lines of one list.
 pub(super) async fn listed(runtime: &mut Runtime, list: &str) -> Result<Vec<Listed>> {
     let said = runtime.ask(&format!("show ssl crt-list -n {list}")).await?;
     Ok(said.lines().filter_map(line).collect())
 }
 
-/// Shows certificates by name; none where there is none, or an empty one.
+/// Shows certificates by name.
 pub(super) async fn show(runtime: &mut Runtime, files: &[String]) -> Result<Vec<Shown>> {
     let commands: Vec<_> = files.iter().map(|file| format!("show ssl cert {file}")).collect();
     let answers = runtime.ask_all(&commands).await?;
-    Ok(answers.iter().map(|said| shown(said)).collect())
+    Ok(answers.iter().map(|said| Shown::of(said)).collect())
 }
 
 /// Puts files on a list, for one name each; a result each. Doing it twice makes two lines: look first.
@@ -117,28 +142,6 @@ fn line(text: &str) -> Option<Listed> {
     Some(Listed { file: file.to_owned(), line: line.parse().ok()?, filters })
 }
 
-fn shown(said: &str) -> Shown {
-    let field = |name: &str| {
-        said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).map(str::trim)
-    };
-    let alternatives = field("Subject Alternative Name").unwrap_or_default();
-    let mut names: Vec<String> = alternatives
-        .split(',')
-        .filter_map(|name| name.trim().strip_prefix("DNS:"))
-        .map(str::to_ascii_lowercase)
-        .collect();
-    if names.is_empty() {
-        let subject = field("Subject").unwrap_or_default();
-        names.extend(
-            subject
-                .split('/')
-                .find_map(|part| part.strip_prefix("CN="))
-                .map(str::to_ascii_lowercase),
-        );
-    }
-    Shown { sha1: field("SHA1 FingerPrint").and_then(from_hex), names }
-}
-
 fn from_hex(text: &str) -> Option<[u8; 20]> {
     let mut bytes = [0; 20];
     if text.len() != 40 || !text.is_ascii() {
@@ -173,10 +176,10 @@ mod tests {
     fn certificates_are_understood() {
         let said = "Filename: /d/a.pem\nStatus: Used\nSubject Alternative Name: DNS:A.test, DNS:b.test, IP Address:1.2.3.4\n\
             SHA1 FingerPrint: 3357858E76B94759FBA7BD60500337202CA88A1E\nSubject: /CN=other.test\n";
-        let known = shown(said);
+        let known = Shown::of(said);
         assert_eq!(known.names, ["a.test", "b.test"]);
         assert_eq!(known.sha1.map(|sha1| sha1[0]), Some(0x33));
-        assert_eq!(shown("Subject: /O=x/CN=Only.test").names, ["only.test"]);
-        assert_eq!(shown("Filename: /d/a.pem\nStatus: Empty"), Shown::default());
+        assert_eq!(Shown::of("Subject: /O=x/CN=Only.test").names, ["only.test"]);
+        assert_eq!(Shown::of("Filename: /d/a.pem\nStatus: Empty"), Shown::default());
     }
 }

@@ -1,11 +1,14 @@
 //! Puts certificates in place, on disk and then in memory.
 //!
 //! ```text
-//!   ahead:   fetch, check, write NAME.pem   (a task of its own)
-//!   socket:  set, commit, and new, abort of the one after it       of the next portion
-//!   beside:          write the list                                of the portion before
-//!   socket:                                 add to the list, show  of the portion before -> ready to be looked at
+//!   ahead:   fetch, check, write NAME.pem                     a task of its own
+//!   socket:  set X, commit X, new Y, abort Y, show X, set Y, commit Y, new Z, ...
+//!   beside:  write the list                                  for those that are new, a portion at a time
+//!   socket:  add to the list                                 of that portion, when it is written
 //! ```
+//!
+//! Only `set Y` waits for an answer, that to `abort Y` ([`transaction`]); meanwhile HAProxy shows X, and so is never idle. Who is
+//! shown to be in place, and stands on the list, is ready to be looked at.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +21,12 @@ use super::ahead::{Ahead, Wanted, Written};
 use super::back::take_back;
 use super::disk::{Disk, Entry};
 use super::list::Appending;
-use super::memory::{add, show};
+use super::memory::{Shown, add};
 use super::runtime::{Identity, Runtime};
 use super::{HaproxyTarget, State, transaction};
 use crate::{Bundles, Error, Result};
 
-/// So many at least are listed, shown and handed over together.
+/// So many at least are listed together.
 const PORTION: usize = 32;
 
 /// When nothing comes for so long, a portion is taken as it is.
@@ -134,7 +137,7 @@ impl Putting<'_> {
         // A renewal has its place in memory already, and so has a file that was taken over.
         let is_new = !was.as_ref().is_some_and(|was| was.loaded || was.adopted.is_some());
         transaction::approach(self.runtime, &written.file, is_new).await?;
-        self.settle().await?;
+        let before = self.committed().await?;
         let entry = Entry::new(written.print, None);
         let entry = self.disk.entries.entry(written.name.clone()).or_insert(entry);
         (entry.print, entry.loaded) = (written.print, false);
@@ -147,21 +150,56 @@ impl Putting<'_> {
             Ok(()) => self.sent = Some(Sent { at, written, was }),
             Err(note) => self.give_up(Sent { at, written, was }, note),
         }
-        Ok(())
+        self.shown(before).await
     }
 
     /// Hears what came of the one that was sent last.
     async fn settle(&mut self) -> Result<()> {
-        let Some(sent) = self.sent.take() else { return Ok(()) };
-        if let Err(note) = refusal(transaction::sent(self.runtime, &sent.written.file).await)? {
+        let last = self.committed().await?;
+        self.shown(last).await
+    }
+
+    /// Hears whether the one that was sent last was committed, and asks to be shown what is there now.
+    async fn committed(&mut self) -> Result<Option<(Sent, Result<(), Note>)>> {
+        let Some(sent) = self.sent.take() else { return Ok(None) };
+        self.runtime.tell_to_show(&sent.written.file).await?;
+        let done = refusal(transaction::sent(self.runtime, &sent.written.file).await)?;
+        Ok(Some((sent, done)))
+    }
+
+    /// Looks whether it holds what it should: a transaction that was crossed shows here at the latest.
+    async fn shown(&mut self, committed: Option<(Sent, Result<(), Note>)>) -> Result<()> {
+        let Some((sent, done)) = committed else { return Ok(()) };
+        let shown = Shown::of(&self.runtime.heard().await?);
+        if let Err(note) = done {
             self.give_up(sent, note);
             return Ok(());
         }
-        if let Some(entry) = self.disk.entries.get_mut(&sent.written.name) {
+        let Sent { at, written: Written { name, file, print, .. }, .. } = sent;
+        if shown.sha1 != Some(print.sha1) {
+            let said = "it holds another certificate than the one just committed".to_owned();
+            let command = format!("show ssl cert {file}");
+            self.refuse(at, Error::ProxyRefused { command, said }.note());
+            return Ok(());
+        }
+        if let Some(entry) = self.disk.entries.get_mut(&name) {
             entry.loaded = true;
         }
-        self.loaded.push((sent.at, sent.written.name));
+        match self.disk.is_off_list(&name) || !self.is_added(&name) {
+            true => self.loaded.push((at, name)),
+            false => self.is_ready(at, &name),
+        }
         Ok(())
+    }
+
+    /// Is it on the list in memory?
+    fn is_added(&self, name: &Hostname) -> bool {
+        self.disk.entries.get(name).is_some_and(|entry| entry.listed)
+    }
+
+    fn is_ready(&self, at: usize, name: &Hostname) {
+        self.target.forget_withdrawn(name);
+        self.ready.send(at).ok();
     }
 
     /// HAProxy refused it.
@@ -179,7 +217,7 @@ impl Putting<'_> {
         set(&mut self.results, at, Err(note));
     }
 
-    /// Takes what was refused off the disk, and what is loaded as a portion: begins to list what is new in it, and hands over the portion before.
+    /// Takes what was refused off the disk, and begins to list what is loaded; hands over what was listed before.
     async fn list(&mut self) -> Result<()> {
         self.hand_over().await?;
         // Not while the list is being written.
@@ -193,10 +231,10 @@ impl Putting<'_> {
             self.listing = Some((portion, begun));
             return Ok(());
         }
-        self.show(portion).await
+        self.add(portion).await
     }
 
-    /// Ends the portion that is being listed: on the list in memory too, looked at, and told of.
+    /// Ends the portion that is being listed: on the list in memory too, and told of.
     async fn hand_over(&mut self) -> Result<()> {
         let Some((portion, begun)) = self.listing.take() else { return Ok(()) };
         let names: Vec<_> = portion.iter().map(|(_, name)| name.clone()).collect();
@@ -207,40 +245,17 @@ impl Putting<'_> {
             }
             return Ok(());
         }
-        self.show(portion).await
+        self.add(portion).await
     }
 
-    /// Adds to the list in memory what is not there, and looks whether each holds what it should: a transaction that was
-    /// crossed shows here at the latest.
-    async fn show(&mut self, portion: Portion) -> Result<()> {
+    /// Adds to the list in memory what is not there.
+    async fn add(&mut self, portion: Portion) -> Result<()> {
         if portion.is_empty() {
             return Ok(());
         }
         self.stay_connected().await?;
-        let portion = self.add(portion).await?;
-        let files: Vec<_> = portion.iter().map(|(_, name)| self.disk.file(name)).collect();
-        let shown = show(self.runtime, &files).await?;
-        for (((at, name), file), shown) in portion.into_iter().zip(files).zip(shown) {
-            let Some(entry) = self.disk.entries.get_mut(&name) else { continue };
-            if shown.sha1 == Some(entry.print.sha1) {
-                self.target.forget_withdrawn(&name);
-                self.ready.send(at).ok();
-                continue;
-            }
-            entry.loaded = false;
-            let said = "it holds another certificate than the one just committed".to_owned();
-            let command = format!("show ssl cert {file}");
-            self.refuse(at, Error::ProxyRefused { command, said }.note());
-        }
-        Ok(())
-    }
-
-    /// Gives those that were not refused.
-    async fn add(&mut self, portion: Portion) -> Result<Portion> {
-        let unlisted = |(_, name): &(usize, Hostname)| {
-            self.disk.entries.get(name).is_some_and(|entry| !entry.listed)
-        };
-        let (new, mut kept): (Portion, Portion) = portion.into_iter().partition(unlisted);
+        let (there, new): (Portion, Portion) =
+            portion.into_iter().partition(|(_, name)| self.is_added(name));
         let files: Vec<_> =
             new.iter().map(|(_, name)| (self.disk.file(name), name.as_str())).collect();
         let added = add(self.runtime, &self.target.crt_list(), &files).await?;
@@ -252,9 +267,12 @@ impl Putting<'_> {
             if let Some(entry) = self.disk.entries.get_mut(&name) {
                 entry.listed = true;
             }
-            kept.push((at, name));
+            self.is_ready(at, &name);
         }
-        Ok(kept)
+        for (at, name) in there {
+            self.is_ready(at, &name);
+        }
+        Ok(())
     }
 }
 

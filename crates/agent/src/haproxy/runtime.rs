@@ -164,6 +164,11 @@ impl Runtime {
         around(Point::EDGE_HAPROXY, self.send(text.as_bytes(), 1)).await
     }
 
+    /// Asks to be shown a certificate; [`heard`](Self::heard) gives the answer.
+    pub(super) async fn tell_to_show(&mut self, file: &str) -> Result<()> {
+        self.send(format!("show ssl cert {file}\n").as_bytes(), 1).await
+    }
+
     /// The next answer to what was told.
     pub(super) async fn heard(&mut self) -> Result<String> {
         match self.unheard.pop_front() {

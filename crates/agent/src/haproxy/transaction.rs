@@ -7,10 +7,10 @@
 //!   abort X      -> nothing open, or X's own leftover; another of ours is aborted, somebody else's is left alone
 //!   set X        -> exactly "Transaction created for certificate X!"; anything else is aborted
 //!   commit X     -> "Success!"; refused where set did not open a transaction of X
-//!   show X       -> the fingerprint that was meant (for many at once, by the caller)
+//!   show X       -> the fingerprint that was meant (by the caller)
 //! ```
 //!
-//! Only `set` must wait for an answer, that to `abort`: the rest is sent without waiting, so that HAProxy always has something to do.
+//! Only `set` must wait for an answer, that to `abort`; the rest may be sent without waiting.
 
 use super::runtime::Runtime;
 use crate::{Error, Result};

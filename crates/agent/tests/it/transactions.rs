@@ -58,7 +58,6 @@ async fn somebody_elses_transaction_is_left_alone_and_told_of() {
     edge.memory.until("the complaint to end", over).await;
 }
 
-
 /// Stands between the agent and HAProxy, and says something of its own just before the next `set`.
 struct Intruder {
     address: SocketAddr,
@@ -89,7 +88,8 @@ async fn between(
     says: Arc<String>,
     armed: Arc<AtomicBool>,
 ) {
-    let ((mut from, mut to), (mut answers, mut commands)) = (agent.into_split(), haproxy.into_split());
+    let ((mut from, mut to), (mut answers, mut commands)) =
+        (agent.into_split(), haproxy.into_split());
     tokio::spawn(async move { tokio::io::copy(&mut answers, &mut to).await });
     let mut buffer = vec![0; 65_536];
     while let Ok(read @ 1..) = from.read(&mut buffer).await {

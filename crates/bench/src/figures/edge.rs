@@ -101,7 +101,8 @@ impl Rates {
         for (prefix, manner) in [("w", Manner::Waiting), ("s", Manner::Ahead)] {
             let certificates = names(&format!("{prefix}{run}"))?;
             // HAProxy hangs up on who says nothing for ten seconds.
-            let rate = Bare::connect(&edge.haproxy).await?.put(&certificates, is_new, manner).await?;
+            let rate =
+                Bare::connect(&edge.haproxy).await?.put(&certificates, is_new, manner).await?;
             match manner {
                 Manner::Waiting => self.waiting.push(rate),
                 Manner::Ahead => self.ahead.push(rate),

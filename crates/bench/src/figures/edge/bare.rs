@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use super::certificate::Certificate;
 
-/// So many are shown at once, after they were put in place.
-const SHOWN: usize = 32;
+/// So many are listed together.
+const PORTION: usize = 32;
 
 /// When the next command is sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub(super) enum Manner {
 struct Burst {
     text: String,
     answers: usize,
+    /// So many of the last answers need not be waited for.
+    late: usize,
 }
 
 impl Burst {
@@ -40,6 +42,10 @@ pub(super) struct Bare {
     stream: UnixStream,
     directory: String,
     list: String,
+    /// What was read and not looked at.
+    read: Vec<u8>,
+    /// So many answers are still to come.
+    owed: usize,
 }
 
 impl Bare {
@@ -47,22 +53,25 @@ impl Bare {
         let stream = UnixStream::connect(haproxy.socket()).await?;
         let directory = haproxy.path().join("bare").display().to_string();
         let list = haproxy.crt_list().display().to_string();
-        let mut bare = Self { stream, directory, list };
+        let mut bare = Self { stream, directory, list, read: Vec::new(), owed: 0 };
         bare.say(&Burst::default().with("prompt\n")).await?;
         Ok(bare)
     }
 
-    /// Sends a burst, and reads all answers to it.
+    /// Sends a burst, and reads the answers to it that are to be waited for.
     async fn say(&mut self, burst: &Burst) -> Result<String> {
         self.stream.write_all(burst.text.as_bytes()).await?;
-        let (mut said, mut searched, mut prompts) = (Vec::new(), 0, 0);
-        while prompts < burst.answers {
-            ensure!(self.stream.read_buf(&mut said).await? > 0, "HAProxy hung up");
-            while let Some(at) = said.get(searched..).and_then(prompt) {
-                (searched, prompts) = (searched + at, prompts + 1);
+        self.owed += burst.answers;
+        let mut said = String::new();
+        while self.owed > burst.late {
+            if let Some(end) = prompt(&self.read) {
+                said += &String::from_utf8_lossy(&self.read.drain(..end).collect::<Vec<_>>());
+                self.owed -= 1;
+                continue;
             }
+            ensure!(self.stream.read_buf(&mut self.read).await? > 0, "HAProxy hung up");
         }
-        Ok(String::from_utf8_lossy(&said).into_owned())
+        Ok(said)
     }
 
     async fn say_all(&mut self, bursts: &[Burst]) -> Result<()> {
@@ -77,47 +86,38 @@ impl Bare {
         format!("{}/{}.pem", self.directory, certificate.name)
     }
 
-    /// What puts these in memory.
-    fn loads(&self, portion: &[Certificate], is_new: bool, manner: Manner) -> Vec<Burst> {
-        let (mut bursts, mut burst) = (Vec::new(), Burst::default());
+    /// What puts these in memory, lists them and shows them.
+    fn bursts(&self, portion: &[Certificate], is_new: bool, manner: Manner) -> Vec<Burst> {
+        let together = |burst: Burst, command: &String| burst.with(command);
+        let (mut bursts, mut burst, mut show) = (Vec::new(), Burst::default(), None);
+        let mut adds = Vec::new();
         for one in portion {
-            let file = self.file(one);
+            let (file, name, list) = (self.file(one), &one.name, &self.list);
             let new = is_new.then(|| format!("new ssl cert {file}\n"));
             let abort = format!("abort ssl cert {file}\n");
             let set = format!("set ssl cert {file} <<\n{}\n", one.pem());
             let commit = format!("commit ssl cert {file}\n");
+            adds.extend(is_new.then(|| format!("add ssl crt-list {list} <<\n{file} {name}\n\n")));
+            let shown = format!("show ssl cert {file}\n");
             match manner {
                 Manner::Waiting => {
-                    let all = new.into_iter().chain([abort, set, commit]);
+                    let all = new.into_iter().chain([abort, set, commit, shown]);
                     bursts.extend(all.map(|command| Burst::default().with(&command)));
                 }
                 Manner::Ahead => {
-                    burst = new.iter().fold(burst, |burst, new| burst.with(new)).with(&abort);
-                    bursts.push(burst);
-                    burst = Burst::default().with(&set).with(&commit);
+                    burst = new.iter().fold(burst, together).with(&abort);
+                    let late = show.iter().len();
+                    bursts.push(Burst { late, ..show.iter().fold(burst, together) });
+                    (burst, show) = (Burst::default().with(&set).with(&commit), Some(shown));
                 }
             }
         }
-        bursts.push(burst);
-        bursts
-    }
-
-    /// What lists these, and shows them.
-    fn ends(&self, portion: &[Certificate], is_new: bool, manner: Manner) -> Vec<Burst> {
-        let add = |one: &Certificate| {
-            let (list, file, name) = (&self.list, self.file(one), &one.name);
-            format!("add ssl crt-list {list} <<\n{file} {name}\n\n")
-        };
-        let adds: Vec<_> = portion.iter().filter(|_| is_new).map(add).collect();
-        let together = |burst: Burst, command: String| burst.with(&command);
-        let mut bursts: Vec<_> = match manner {
+        match manner {
             Manner::Waiting => {
-                adds.iter().map(|command| Burst::default().with(command)).collect()
+                bursts.extend(adds.iter().map(|command| Burst::default().with(command)));
             }
-            Manner::Ahead => vec![adds.into_iter().fold(Burst::default(), together)],
-        };
-        let shows = portion.iter().map(|one| format!("show ssl cert {}\n", self.file(one)));
-        bursts.push(shows.fold(Burst::default(), together));
+            Manner::Ahead => bursts.push(show.iter().chain(&adds).fold(burst, together)),
+        }
         bursts
     }
 
@@ -128,11 +128,9 @@ impl Bare {
         is_new: bool,
         manner: Manner,
     ) -> Result<f64> {
-        let portions = certificates.chunks(SHOWN).map(|portion| {
-            let ends = self.ends(portion, is_new, manner);
-            self.loads(portion, is_new, manner).into_iter().chain(ends).collect::<Vec<_>>()
-        });
-        let portions: Vec<_> = portions.collect();
+        let portions = certificates.chunks(PORTION);
+        let portions: Vec<_> =
+            portions.map(|portion| self.bursts(portion, is_new, manner)).collect();
         let begun = Instant::now();
         for bursts in &portions {
             self.say_all(bursts).await?;
