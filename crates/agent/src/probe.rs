@@ -6,6 +6,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use holdfast_model::Hostname;
@@ -24,13 +25,18 @@ use tokio_rustls::TlsConnector;
 
 use crate::{Error, Result, fingerprint};
 
-/// Of those that every TLS 1.3 server has.
+/// Of those for TLS 1.3 the cheapest for both sides, and the one that every server must have.
 const CHEAPEST: CipherSuite = CipherSuite::TLS13_AES_128_GCM_SHA256;
 
 /// Makes handshakes to see which certificate is served.
-#[derive(Clone)]
+///
+/// Servers choose among what is offered, and most choose what is dear; a handshake is all there will be. So the dear ones
+/// are offered only to who wants nothing else.
 pub struct Prober {
-    connector: TlsConnector,
+    cheap: TlsConnector,
+    full: TlsConnector,
+    /// Did the last that would not have the cheapest take another?
+    is_choosy: AtomicBool,
     limit: Duration,
 }
 
@@ -40,19 +46,11 @@ impl Prober {
     /// # Errors
     /// When TLS cannot be set up.
     pub fn new(limit: Duration) -> Result<Self> {
-        let mut provider = rustls::crypto::ring::default_provider();
-        // All are offered; what is cheapest for both sides comes first, since a handshake is all there will be.
-        provider.cipher_suites.sort_by_key(|suite| suite.suite() != CHEAPEST);
-        let provider = Arc::new(provider);
-        let mut config = ClientConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(AnyIssuer(provider)))
-            .with_no_client_auth();
-        // A resumed session shows no certificate.
-        config.resumption = Resumption::disabled();
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Self { connector: Arc::new(config).into(), limit })
+        let full = rustls::crypto::ring::default_provider();
+        let mut cheap = full.clone();
+        cheap.cipher_suites.retain(|suite| suite.tls13().is_none() || suite.suite() == CHEAPEST);
+        let (cheap, full) = (connector(cheap)?, connector(full)?);
+        Ok(Self { cheap, full, is_choosy: AtomicBool::new(false), limit })
     }
 
     /// The fingerprint of the leaf that `address` shows for `name`; none when it does not know the name.
@@ -79,29 +77,58 @@ impl Prober {
     ) -> Result<Option<CertificateDer<'static>>> {
         let unseen = |source| Error::Unseen { address, source };
         let late = || unseen(io::Error::new(io::ErrorKind::TimedOut, "it took too long"));
-        let looked = tokio::time::timeout(self.limit, self.handshake(address, name)).await;
+        let looked = tokio::time::timeout(self.limit, self.meet(address, name)).await;
         match looked.map_err(|_| late())? {
             Err(error) if name_is_unknown(&error) => Ok(None),
             seen => seen.map_err(unseen),
         }
     }
 
-    async fn handshake(
+    async fn meet(
         &self,
         address: SocketAddr,
         name: &Hostname,
     ) -> io::Result<Option<CertificateDer<'static>>> {
-        let server_name = ServerName::try_from(name.as_str().to_owned())
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        let tcp = TcpStream::connect(address).await?;
-        let mut stream = self.connector.connect(server_name, tcp).await?;
-        let (_, session) = stream.get_ref();
-        let leaf = session.peer_certificates().and_then(<[_]>::first);
-        let seen = leaf.map(|leaf| leaf.clone().into_owned());
-        // A polite end; what was seen was seen.
-        stream.shutdown().await.ok();
-        Ok(seen)
+        if !self.is_choosy.load(Relaxed) {
+            match handshake(&self.cheap, address, name).await {
+                Err(error) if nothing_is_shared(&error) => {}
+                met => return met,
+            }
+        }
+        let met = handshake(&self.full, address, name).await;
+        self.is_choosy.store(met.is_ok(), Relaxed);
+        met
     }
+}
+
+fn connector(provider: CryptoProvider) -> Result<TlsConnector> {
+    let provider = Arc::new(provider);
+    let mut config = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(AnyIssuer(provider)))
+        .with_no_client_auth();
+    // A resumed session shows no certificate.
+    config.resumption = Resumption::disabled();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config).into())
+}
+
+async fn handshake(
+    connector: &TlsConnector,
+    address: SocketAddr,
+    name: &Hostname,
+) -> io::Result<Option<CertificateDer<'static>>> {
+    let server_name = ServerName::try_from(name.as_str().to_owned())
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    let tcp = TcpStream::connect(address).await?;
+    let mut stream = connector.connect(server_name, tcp).await?;
+    let (_, session) = stream.get_ref();
+    let leaf = session.peer_certificates().and_then(<[_]>::first);
+    let seen = leaf.map(|leaf| leaf.clone().into_owned());
+    // A polite end; what was seen was seen.
+    stream.shutdown().await.ok();
+    Ok(seen)
 }
 
 fn covers(leaf: &CertificateDer<'_>, name: &Hostname) -> bool {
@@ -114,6 +141,13 @@ fn name_is_unknown(error: &io::Error) -> bool {
     use AlertDescription::{AccessDenied, UnrecognisedName};
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
     matches!(tls, Some(TlsError::AlertReceived(UnrecognisedName | AccessDenied)))
+}
+
+/// Did the server find no ciphers that both have?
+fn nothing_is_shared(error: &io::Error) -> bool {
+    use AlertDescription::{HandshakeFailure, InsufficientSecurity};
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
+    matches!(tls, Some(TlsError::AlertReceived(HandshakeFailure | InsufficientSecurity)))
 }
 
 #[derive(Debug)]

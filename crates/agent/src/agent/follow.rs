@@ -1,19 +1,20 @@
 //! Follows the changes: applies them, looks, and tries again what did not come out as desired.
 
+mod apply;
 mod compare;
 mod look;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use holdfast_model::{Hostname, Note};
 use holdfast_store::{Change, Changes, Observation, Revision};
-use tokio::sync::mpsc::{self, UnboundedSender};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::apply::Apply;
 use self::look::Looks;
 use super::outbox::{Outbox, Topic};
 use super::progress::Progress;
@@ -214,11 +215,11 @@ impl<'a> Follower<'a> {
         let changes: Vec<_> = tasks.iter().map(|task| task.change.clone()).collect();
         let (ready, mut places) = mpsc::unbounded_channel();
         let mut looks = Looks::new(self.target.clone(), self.config.probes, tasks);
-        let mut apply = std::pin::pin!(self.apply(&changes, &ready));
+        let mut apply = Apply::begin(self.target.clone(), self.feed.clone(), changes, ready);
         let (mut applied, mut untold) = (None, 0);
         while applied.is_none() || !looks.is_idle() {
             tokio::select! {
-                done = &mut apply, if applied.is_none() => {
+                done = apply.done(), if applied.is_none() => {
                     applied = Some(done.map(|refusals| looks.rest(refusals)));
                 }
                 Some(at) = places.recv(), if applied.is_none() => looks.begin(at),
@@ -238,31 +239,6 @@ impl<'a> Follower<'a> {
             }
         }
         applied.unwrap_or(Ok(()))
-    }
-
-    /// Puts in place what is to be served, and takes away what is not; gives what was refused.
-    async fn apply(
-        &self,
-        changes: &[Change],
-        ready: &UnboundedSender<usize>,
-    ) -> Result<HashMap<Hostname, Note>> {
-        let began = Instant::now();
-        let (gone, wanted): (Vec<_>, Vec<_>) =
-            changes.iter().cloned().partition(|change| change.certificate.is_none());
-        let mut refusals = HashMap::new();
-        if !gone.is_empty() {
-            let names: Vec<_> = gone.into_iter().map(|change| change.name).collect();
-            let results = self.target.withdraw(&names).await?;
-            let failed = names.into_iter().zip(results);
-            refusals.extend(failed.filter_map(|(name, done)| Some((name, done.err()?))));
-        }
-        if !wanted.is_empty() {
-            let results = self.target.apply(&wanted, self.feed.clone(), ready).await?;
-            let failed = wanted.into_iter().zip(results);
-            refusals.extend(failed.filter_map(|(change, done)| Some((change.name, done.err()?))));
-        }
-        metrics::histogram!("holdfast_agent_apply_seconds").record(began.elapsed());
-        Ok(refusals)
     }
 
     fn settle(&self, mut task: Task, seen: Observation) {

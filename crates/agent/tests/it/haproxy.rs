@@ -211,3 +211,19 @@ async fn its_socket_may_be_a_tcp_port() {
     assert_ne!(again, kept);
     assert_eq!((edge.visit("kept.test").await, edge.visit("shop.test").await), (again, second));
 }
+
+#[tokio::test]
+async fn one_that_takes_few_ciphers_is_looked_at_all_the_same() {
+    let haproxy = Haproxy::prepare()
+        .unwrap()
+        .with_global("ssl-default-bind-options ssl-min-ver TLSv1.3")
+        .with_global("ssl-default-bind-ciphersuites TLS_AES_256_GCM_SHA384");
+    let edge = Proxied::with(haproxy).await;
+    let _running = edge.run();
+    for name in ["one.test", "two.test"] {
+        let sha256 = edge.served(name).await;
+        assert_eq!(edge.visit(name).await, sha256);
+    }
+    edge.memory.withdraw("one.test");
+    edge.memory.until_seen("one.test", None).await;
+}
