@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   ahead:   fetch, check, write NAME.pem                     a task of its own
-//!   socket:  set X, commit X, new Y, abort Y, show X, set Y, commit Y, new Z, ...
+//!   socket:  set X, commit X, show X, new Y, abort Y, set Y, commit Y, show Y, ...
 //!   beside:  write the list                                  for those that are new, a portion at a time
 //!   socket:  add to the list                                 of that portion, when it is written
 //! ```
 //!
-//! Only `set Y` waits for an answer, that to `abort Y` ([`transaction`]); meanwhile HAProxy shows X, and so is never idle. Who is
-//! shown to be in place, and stands on the list, is ready to be looked at.
+//! What comes after `commit X` is sent once `set X` was answered ([`transaction`]). Who is shown to be in place, and stands on the
+//! list, is ready to be looked at.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,8 @@ use super::disk::{Disk, Entry};
 use super::list::Appending;
 use super::memory::{Shown, add};
 use super::runtime::{Identity, Runtime};
-use super::{HaproxyTarget, State, transaction};
+use super::transaction::{self, Opened};
+use super::{HaproxyTarget, State};
 use crate::{Bundles, Error, Result};
 
 /// So many at least are listed together.
@@ -59,6 +60,10 @@ struct Sent {
     written: Written,
     /// What was held for the name before.
     was: Option<Entry>,
+    /// Had HAProxy no place for it?
+    is_new: bool,
+    /// Is it still to be heard what was said before the `set`?
+    is_unheard: bool,
 }
 
 impl HaproxyTarget {
@@ -136,46 +141,83 @@ impl Putting<'_> {
         let was = self.disk.entries.get(&written.name).cloned();
         // A renewal has its place in memory already, and so has a file that was taken over.
         let is_new = !was.as_ref().is_some_and(|was| was.loaded || was.adopted.is_some());
-        transaction::approach(self.runtime, &written.file, is_new).await?;
-        let before = self.committed().await?;
         let entry = Entry::new(written.print, None);
         let entry = self.disk.entries.entry(written.name.clone()).or_insert(entry);
         (entry.print, entry.loaded) = (written.print, false);
-        let sent = async {
-            let is_ours = |other: &str| self.disk.is_ours(other);
-            transaction::enter(self.runtime, &written.file, is_new, is_ours).await?;
-            transaction::send(self.runtime, &written.file, &written.pem).await
-        };
-        match refusal(sent.await)? {
-            Ok(()) => self.sent = Some(Sent { at, written, was }),
-            Err(note) => self.give_up(Sent { at, written, was }, note),
-        }
-        self.shown(before).await
+        self.advance(Some(Sent { at, written, was, is_new, is_unheard: false })).await
     }
 
     /// Hears what came of the one that was sent last.
     async fn settle(&mut self) -> Result<()> {
-        let last = self.committed().await?;
-        self.shown(last).await
+        self.advance(None).await
     }
 
-    /// Hears whether the one that was sent last was committed, and asks to be shown what is there now.
-    async fn committed(&mut self) -> Result<Option<(Sent, Result<(), Note>)>> {
-        let Some(sent) = self.sent.take() else { return Ok(None) };
-        self.runtime.tell_to_show(&sent.written.file).await?;
-        let done = refusal(transaction::sent(self.runtime, &sent.written.file).await)?;
-        Ok(Some((sent, done)))
+    async fn advance(&mut self, next: Option<Sent>) -> Result<()> {
+        let Some(last) = self.sent.take() else { return self.open(next).await };
+        if last.is_unheard {
+            transaction::approached(self.runtime, last.is_new).await?;
+        }
+        let opened = transaction::opened(self.runtime, &last.written.file).await?;
+        if !matches!(opened, Opened::Own) {
+            self.recover(last, opened).await?;
+            return self.open(next).await;
+        }
+        self.runtime.tell_to_show(&last.written.file).await?;
+        self.follow(next).await?;
+        let closed = transaction::closed(self.runtime, &last.written.file, opened).await;
+        self.shown(last, refusal(closed)?).await
+    }
+
+    /// Sends one when nothing is known of what is open.
+    async fn open(&mut self, next: Option<Sent>) -> Result<()> {
+        let Some(next) = next else { return Ok(()) };
+        let Written { file, pem, .. } = &next.written;
+        let sent = async {
+            transaction::approach(self.runtime, file, next.is_new).await?;
+            let is_ours = |other: &str| self.disk.is_ours(other);
+            transaction::enter(self.runtime, file, next.is_new, is_ours).await?;
+            transaction::send(self.runtime, file, pem).await
+        };
+        match refusal(sent.await)? {
+            Ok(()) => self.sent = Some(next),
+            Err(note) => self.give_up(next, note),
+        }
+        Ok(())
+    }
+
+    /// Sends one behind the commit of another, whose transaction is open.
+    async fn follow(&mut self, next: Option<Sent>) -> Result<()> {
+        let Some(next) = next else { return Ok(()) };
+        let Written { file, pem, .. } = &next.written;
+        transaction::approach(self.runtime, file, next.is_new).await?;
+        transaction::send(self.runtime, file, pem).await?;
+        self.sent = Some(Sent { is_unheard: true, ..next });
+        Ok(())
+    }
+
+    /// Ends one that did not open a transaction. If it went into one of ours, whose commit failed, it is no fault of its own.
+    async fn recover(&mut self, last: Sent, opened: Opened) -> Result<()> {
+        let Written { file, pem, .. } = &last.written;
+        let is_ours = |other: &str| self.disk.is_ours(other);
+        let closed = match transaction::closed(self.runtime, file, opened).await {
+            Err(Error::TransactionLocked { file: other }) if is_ours(&other) => {
+                transaction::put(self.runtime, file, pem, last.is_new, is_ours).await
+            }
+            closed => closed,
+        };
+        let closed = refusal(closed)?;
+        self.runtime.tell_to_show(file).await?;
+        self.shown(last, closed).await
     }
 
     /// Looks whether it holds what it should: a transaction that was crossed shows here at the latest.
-    async fn shown(&mut self, committed: Option<(Sent, Result<(), Note>)>) -> Result<()> {
-        let Some((sent, done)) = committed else { return Ok(()) };
+    async fn shown(&mut self, last: Sent, closed: Result<(), Note>) -> Result<()> {
         let shown = Shown::of(&self.runtime.heard().await?);
-        if let Err(note) = done {
-            self.give_up(sent, note);
+        if let Err(note) = closed {
+            self.give_up(last, note);
             return Ok(());
         }
-        let Sent { at, written: Written { name, file, print, .. }, .. } = sent;
+        let Sent { at, written: Written { name, file, print, .. }, .. } = last;
         if shown.sha1 != Some(print.sha1) {
             let said = "it holds another certificate than the one just committed".to_owned();
             let command = format!("show ssl cert {file}");

@@ -10,10 +10,22 @@
 //!   show X       -> the fingerprint that was meant (by the caller)
 //! ```
 //!
-//! Only `set` must wait for an answer, that to `abort`; the rest may be sent without waiting.
+//! No `set` is sent before it is known that nothing is open, or nothing but what is about to be committed: by the answer to
+//! `abort`, or by that to the `set` before, whose commit and next `abort` go ahead of this one without a gap for others. So
+//! HAProxy commits X while Y is on its way, and is never idle.
 
 use super::runtime::Runtime;
 use crate::{Error, Result};
+
+/// Whose transaction a `set` went into.
+pub(super) enum Opened {
+    /// One that it opened itself.
+    Own,
+    /// One that was open.
+    Other(String),
+    /// None.
+    None(Error),
+}
 
 /// Puts a certificate into the store of that name, which is made if there is none.
 pub(super) async fn put(
@@ -26,11 +38,11 @@ pub(super) async fn put(
     approach(runtime, file, is_new).await?;
     enter(runtime, file, is_new, is_ours).await?;
     send(runtime, file, pem).await?;
-    sent(runtime, file).await
+    let opened = opened(runtime, file).await?;
+    closed(runtime, file, opened).await
 }
 
-/// Begins: makes an empty store where there is none, and looks whether a transaction is open. May follow at once on
-/// [`send`] of another.
+/// Begins: makes an empty store where there is none, and ends what is open for this one.
 pub(super) async fn approach(runtime: &mut Runtime, file: &str, is_new: bool) -> Result<()> {
     if is_new {
         runtime.tell(&format!("new ssl cert {file}")).await?;
@@ -38,15 +50,14 @@ pub(super) async fn approach(runtime: &mut Runtime, file: &str, is_new: bool) ->
     runtime.tell(&format!("abort ssl cert {file}")).await
 }
 
-/// Is the way free? Nothing may be set before that is known.
+/// Is the way free?
 pub(super) async fn enter(
     runtime: &mut Runtime,
     file: &str,
     is_new: bool,
     is_ours: impl Fn(&str) -> bool,
 ) -> Result<()> {
-    let made = if is_new { Some(runtime.heard().await?) } else { None };
-    let open = runtime.heard().await?;
+    let (made, open) = approached(runtime, is_new).await?;
     if let Some(said) = made.filter(|said| !is_there(said)) {
         return Err(Error::ProxyRefused { command: format!("new ssl cert {file}"), said });
     }
@@ -57,24 +68,47 @@ pub(super) async fn enter(
     }
 }
 
+/// What was said to [`approach`], for who knows already that the way is free.
+pub(super) async fn approached(
+    runtime: &mut Runtime,
+    is_new: bool,
+) -> Result<(Option<String>, String)> {
+    let made = if is_new { Some(runtime.heard().await?) } else { None };
+    Ok((made, runtime.heard().await?))
+}
+
 /// Sets and commits. A commit of what was not set is refused, and so is one of a transaction about another.
 pub(super) async fn send(runtime: &mut Runtime, file: &str, pem: &str) -> Result<()> {
     runtime.tell_with(&format!("set ssl cert {file}"), pem).await?;
     runtime.tell(&format!("commit ssl cert {file}")).await
 }
 
-/// What came of it.
-pub(super) async fn sent(runtime: &mut Runtime, file: &str) -> Result<()> {
-    let (set, committed) = (runtime.heard().await?, runtime.heard().await?);
-    if set != format!("Transaction created for certificate {file}!") {
-        return Err(undo(runtime, format!("set ssl cert {file}"), set).await?);
+/// What came of the `set`.
+pub(super) async fn opened(runtime: &mut Runtime, file: &str) -> Result<Opened> {
+    let said = runtime.heard().await?;
+    if said == format!("Transaction created for certificate {file}!") {
+        return Ok(Opened::Own);
     }
-    if committed.lines().last().map(str::trim) != Some("Success!") {
-        abort(runtime, file).await?;
-        let command = format!("commit ssl cert {file}");
-        return Err(Error::ProxyRefused { command, said: committed });
+    let refused = |said| Error::ProxyRefused { command: format!("set ssl cert {file}"), said };
+    let other = updated(&said).map(str::to_owned);
+    Ok(other.map_or_else(|| Opened::None(refused(said)), Opened::Other))
+}
+
+/// What came of the `commit`. What was set went into a transaction that somebody else opened: nobody may commit it.
+pub(super) async fn closed(runtime: &mut Runtime, file: &str, opened: Opened) -> Result<()> {
+    let said = runtime.heard().await?;
+    match opened {
+        Opened::Own if said.lines().last().map(str::trim) == Some("Success!") => Ok(()),
+        Opened::Own => {
+            abort(runtime, file).await?;
+            Err(Error::ProxyRefused { command: format!("commit ssl cert {file}"), said })
+        }
+        Opened::Other(polluted) => {
+            abort(runtime, &polluted).await?;
+            Err(Error::TransactionLocked { file: polluted })
+        }
+        Opened::None(error) => Err(error),
     }
-    Ok(())
 }
 
 fn is_there(said: &str) -> bool {
@@ -83,17 +117,6 @@ fn is_there(said: &str) -> bool {
 
 async fn abort(runtime: &mut Runtime, file: &str) -> Result<String> {
     runtime.change(&format!("abort ssl cert {file}")).await
-}
-
-/// What was set went into a transaction that somebody opened in between, or was refused: nobody may commit it.
-async fn undo(runtime: &mut Runtime, command: String, said: String) -> Result<Error> {
-    match updated(&said) {
-        Some(polluted) => {
-            abort(runtime, polluted).await?;
-            Ok(Error::TransactionLocked { file: polluted.to_owned() })
-        }
-        None => Ok(Error::ProxyRefused { command, said }),
-    }
 }
 
 /// The certificate that an open transaction is about, as a refusal says.

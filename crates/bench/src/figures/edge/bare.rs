@@ -77,7 +77,7 @@ impl Bare {
     async fn say_all(&mut self, bursts: &[Burst]) -> Result<()> {
         for burst in bursts {
             let said = self.say(burst).await?;
-            ensure!(!burst.text.contains("commit ") || said.contains("Success!"), "{said}");
+            ensure!(!said.contains("rror") && !said.contains("an't"), "{said}");
         }
         Ok(())
     }
@@ -89,8 +89,7 @@ impl Bare {
     /// What puts these in memory, lists them and shows them.
     fn bursts(&self, portion: &[Certificate], is_new: bool, manner: Manner) -> Vec<Burst> {
         let together = |burst: Burst, command: &String| burst.with(command);
-        let (mut bursts, mut burst, mut show) = (Vec::new(), Burst::default(), None);
-        let mut adds = Vec::new();
+        let (mut bursts, mut adds, mut show) = (Vec::new(), Vec::new(), None);
         for one in portion {
             let (file, name, list) = (self.file(one), &one.name, &self.list);
             let new = is_new.then(|| format!("new ssl cert {file}\n"));
@@ -105,10 +104,10 @@ impl Bare {
                     bursts.extend(all.map(|command| Burst::default().with(&command)));
                 }
                 Manner::Ahead => {
-                    burst = new.iter().fold(burst, together).with(&abort);
-                    let late = show.iter().len();
-                    bursts.push(Burst { late, ..show.iter().fold(burst, together) });
-                    (burst, show) = (Burst::default().with(&set).with(&commit), Some(shown));
+                    let all = show.iter().chain(&new).chain([&abort, &set, &commit]);
+                    // Until it is committed the next is on its way.
+                    bursts.push(Burst { late: 1, ..all.fold(Burst::default(), together) });
+                    show = Some(shown);
                 }
             }
         }
@@ -116,7 +115,9 @@ impl Bare {
             Manner::Waiting => {
                 bursts.extend(adds.iter().map(|command| Burst::default().with(command)));
             }
-            Manner::Ahead => bursts.push(show.iter().chain(&adds).fold(burst, together)),
+            Manner::Ahead => {
+                bursts.push(show.iter().chain(&adds).fold(Burst::default(), together));
+            }
         }
         bursts
     }
