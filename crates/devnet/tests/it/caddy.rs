@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use holdfast_testkit::eventually;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -59,17 +60,16 @@ async fn served(bench: &Bench, name: &str) {
         .with_no_client_auth();
     let connector = TlsConnector::from(Arc::new(config));
     let address: SocketAddr = ([127, 0, 0, 2], bench.tls_port).into();
-    let handshake = async || -> std::io::Result<()> {
-        let stream = TcpStream::connect(address).await?;
-        let name = ServerName::try_from(name.to_owned()).unwrap();
-        connector.connect(name, stream).await.map(|_| ())
-    };
-    let waited = tokio::time::timeout(Duration::from_secs(60), async {
-        while handshake().await.is_err() {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    });
-    waited.await.expect("caddy serves the name in time");
+    eventually(
+        Duration::from_secs(60),
+        "caddy to serve the name",
+        async || -> std::io::Result<()> {
+            let stream = TcpStream::connect(address).await?;
+            let name = ServerName::try_from(name.to_owned()).unwrap();
+            connector.connect(name, stream).await.map(|_| ())
+        },
+    )
+    .await;
 }
 
 #[tokio::test]

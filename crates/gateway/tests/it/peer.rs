@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{ConnectInfo, Request};
@@ -76,7 +75,7 @@ fn router() -> Router {
             get(|request: Request| async move { format!("{:?}", request.headers()["user-agent"]) }),
         )
         .route("/large", get(|| async { "x".repeat(2000) }))
-        .route("/slow", get(|| tokio::time::sleep(Duration::from_secs(3600))))
+        .route("/slow", get(std::future::pending::<()>))
         .route("/moved", get(|| async { Redirect::temporary("/") }))
         .fallback(|| async { StatusCode::NOT_FOUND })
 }

@@ -12,9 +12,9 @@ use std::{
     time::Duration,
 };
 
+use holdfast_testkit::pace;
 use http::Method;
 use serde_json::json;
-use tokio::time::sleep;
 
 use self::member::{Fleet, Plan};
 
@@ -51,14 +51,14 @@ async fn strike(fleet: &mut Fleet, blow: usize) {
         4 => fleet.postgres.restart().await.unwrap(),
         2 | 7 => {
             fleet.members[at].process().pause().unwrap();
-            sleep(Duration::from_secs(3)).await;
+            pace(Duration::from_secs(3)).await;
             fleet.members[at].process().resume().unwrap();
         }
         _ => {
             fleet.members[at].kill().await;
-            sleep(Duration::from_millis(300)).await;
+            pace(Duration::from_millis(300)).await;
             fleet.spawn(at);
-            sleep(Duration::from_millis(700)).await;
+            pace(Duration::from_millis(700)).await;
         }
     }
 }

@@ -12,7 +12,7 @@ use holdfast_gateway::client::{Client, ClientConfig};
 use holdfast_gateway::listener::{TlsListener, server_config};
 use holdfast_server::{AppState, Door, Guard, Leadership, Settings, Writes, router, serve};
 use holdfast_store::{EventBody, EventCursor};
-use holdfast_testkit::Pki;
+use holdfast_testkit::{Pki, pace};
 use http::{Request, Response, StatusCode, header};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -376,10 +376,10 @@ async fn who_accepts_a_write_leads_while_the_leadership_moves() {
             }
             moved[next].seat.leads(term);
             for (_, replica) in moved.iter().enumerate().filter(|(at, _)| *at != next) {
-                tokio::time::sleep(Duration::from_millis(2)).await;
+                pace(Duration::from_millis(2)).await;
                 replica.seat.follows(&moved[next].seat.instance, &moved[next].url, term);
             }
-            tokio::time::sleep(Duration::from_millis(6)).await;
+            pace(Duration::from_millis(6)).await;
         }
     });
     let mut clients = tokio::task::JoinSet::new();

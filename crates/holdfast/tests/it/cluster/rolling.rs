@@ -7,9 +7,9 @@ use std::sync::{
 
 use bytes::Bytes;
 use holdfast_gateway::client::{Client, ClientConfig};
+use holdfast_testkit::pace;
 use http::{Method, Request, StatusCode};
 use serde_json::json;
-use tokio::time::sleep;
 
 use super::group::{BREATH, Group, TOKEN};
 
@@ -24,7 +24,7 @@ async fn load(ports: Vec<u16>, on: Arc<AtomicBool>, done: Arc<AtomicU64>) -> Vec
         let ready = Request::get(format!("http://127.0.0.1:{port}/health/ready"));
         let ready = client.send(ready.body(Bytes::new()).unwrap()).await;
         if !ready.is_ok_and(|reply| reply.status() == StatusCode::OK) {
-            sleep(BREATH).await;
+            pace(BREATH).await;
             continue;
         }
         let (method, path, body) = match turn % 2 {
@@ -48,7 +48,7 @@ async fn load(ports: Vec<u16>, on: Arc<AtomicBool>, done: Arc<AtomicU64>) -> Vec
             }
             other => failed.push(format!("{method} {path} at {port}: {other:?}")),
         }
-        sleep(BREATH).await;
+        pace(BREATH).await;
     }
     failed
 }

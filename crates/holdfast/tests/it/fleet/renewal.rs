@@ -6,10 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use holdfast_testkit::eventually;
+use holdfast_testkit::{eventually, pace};
 use http::Method;
 use serde_json::json;
-use tokio::time::sleep;
 
 use super::{
     judge,
@@ -53,7 +52,7 @@ async fn renewals_survive_those_who_make_them() {
             {
                 break;
             }
-            sleep(Duration::from_secs(2)).await;
+            pace(Duration::from_secs(2)).await;
         }
         over.store(true, Ordering::Relaxed);
     };
