@@ -6,6 +6,7 @@
 mod reload;
 
 use std::collections::HashMap;
+use std::mem;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use self::reload::Reload;
 use crate::checked::{Checked, Print};
 use crate::haproxy::{sweep, unusable};
+use crate::turn::{Turn, blocking};
 use crate::{Bundles, Error, Inventory, Prober, Result, Target};
 
 /// So many files are written at once.
@@ -82,7 +84,16 @@ pub struct FilesTarget {
     config: FilesConfig,
     prober: Prober,
     reload: Reload,
-    state: Mutex<Option<HashMap<Hostname, Print>>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What lies in the directory; none while that is in doubt.
+    held: Option<HashMap<Hostname, Print>>,
+    turn: Turn,
+    /// Is something under way? If it still is when the next thing begins, it was given up on half-way.
+    torn: bool,
 }
 
 impl FilesTarget {
@@ -93,7 +104,7 @@ impl FilesTarget {
     pub fn new(config: FilesConfig) -> Result<Self> {
         let prober = Prober::new(config.probe_limit)?;
         let reload = Reload::new(&config);
-        Ok(Self { config, prober, reload, state: Mutex::new(None) })
+        Ok(Self { config, prober, reload, state: Mutex::default() })
     }
 
     fn path(&self, name: &Hostname, ending: &str) -> PathBuf {
@@ -106,22 +117,35 @@ impl FilesTarget {
         self.path(name, if combined { "pem" } else { "crt" })
     }
 
-    /// Reads what is there, once.
-    async fn held<'a>(
+    /// Begins something: what lies there is known, and what was given up on half-way writes nothing more.
+    async fn begin<'a>(
         &self,
-        state: &'a mut Option<HashMap<Hostname, Print>>,
-    ) -> Result<&'a mut HashMap<Hostname, Print>> {
-        if state.is_none() {
-            let config = self.config.clone();
-            *state = Some(blocking(move || read(&config)).await?);
+        state: &'a mut State,
+    ) -> Result<(&'a mut HashMap<Hostname, Print>, Turn)> {
+        if mem::replace(&mut state.torn, true) {
+            state.turn = state.turn.next().await?;
+            state.held = None;
         }
-        state.as_mut().ok_or(Error::Stopped)
+        let turn = state.turn.clone();
+        if state.held.is_none() {
+            let config = self.config.clone();
+            state.held = Some(turn.blocking(move || read(&config)).await?);
+        }
+        Ok((state.held.as_mut().ok_or(Error::Stopped)?, turn))
+    }
+
+    /// Ends it: the server is told, if anything changed.
+    async fn end(&self, state: &mut State) -> Result<()> {
+        let told = self.reload.run_if_due(&state.turn).await;
+        state.torn = false;
+        told
     }
 
     async fn put(
         &self,
         change: &Change,
         bundles: &dyn Bundles,
+        turn: &Turn,
     ) -> Result<Result<(Hostname, Print)>> {
         let checked = match Checked::fetch(change, bundles).await? {
             Ok(checked) => checked,
@@ -133,7 +157,7 @@ impl FilesTarget {
             self.path(&checked.name, "key"),
         );
         let layout = self.config.layout;
-        Ok(blocking(move || {
+        let written = turn.blocking(move || {
             if layout != Layout::Combined {
                 // The key first: a chain whose key is not there yet is what a reload in between would find.
                 write(&key, checked.key.as_bytes())?;
@@ -143,8 +167,8 @@ impl FilesTarget {
                 write(&pem, checked.combined().as_bytes())?;
             }
             Ok((checked.name, checked.print))
-        })
-        .await)
+        });
+        Ok(written.await)
     }
 }
 
@@ -157,7 +181,7 @@ impl Target for FilesTarget {
         _: &UnboundedSender<usize>,
     ) -> Result<Vec<Result<(), Note>>> {
         let mut state = self.state.lock().await;
-        let held = self.held(&mut state).await?;
+        let (held, turn) = self.begin(&mut state).await?;
         let is_right = |change: &Change| {
             let sha256 = held.get(&change.name).map(Print::sha256_hex);
             sha256.as_ref() == change.certificate.as_ref().map(|(_, sha256)| sha256)
@@ -166,12 +190,12 @@ impl Target for FilesTarget {
             changes.iter().enumerate().partition(|(_, change)| is_right(change));
         drop(right);
         if !wanted.is_empty() {
-            self.reload.is_due().await?;
+            self.reload.is_due(&turn).await?;
         }
-        let bundles = bundles.as_ref();
+        let (bundles, turn) = (bundles.as_ref(), &turn);
         let puts = wanted
             .into_iter()
-            .map(|(at, change)| async move { (at, self.put(change, bundles).await) });
+            .map(|(at, change)| async move { (at, self.put(change, bundles, turn).await) });
         let puts: Vec<_> = stream::iter(puts.collect::<Vec<_>>()).buffered(WRITES).collect().await;
         let mut results: Vec<_> = changes.iter().map(|_| Ok(())).collect();
         for (at, put) in puts {
@@ -181,26 +205,27 @@ impl Target for FilesTarget {
                 (Err(_), None) => {}
             }
         }
-        self.reload.run_if_due().await?;
+        self.end(&mut state).await?;
         Ok(results)
     }
 
     async fn withdraw(&self, names: &[Hostname]) -> Result<Vec<Result<(), Note>>> {
         let mut state = self.state.lock().await;
-        let held = self.held(&mut state).await?;
+        let (held, turn) = self.begin(&mut state).await?;
         let mut results = Vec::new();
         for name in names {
             let paths = ["pem", "crt", "key"].map(|ending| self.path(name, ending));
             if held.contains_key(name) {
-                self.reload.is_due().await?;
+                self.reload.is_due(&turn).await?;
             }
-            let removed = blocking(move || paths.iter().try_for_each(|path| remove(path))).await;
+            let remove_all = move || paths.iter().try_for_each(|path| remove(path));
+            let removed = turn.blocking(remove_all).await;
             if removed.is_ok() {
                 held.remove(name);
             }
             results.push(removed.map_err(|error| error.note()));
         }
-        self.reload.run_if_due().await?;
+        self.end(&mut state).await?;
         Ok(results)
     }
 
@@ -216,11 +241,11 @@ impl Target for FilesTarget {
 
     async fn inventory(&self) -> Result<Option<Inventory>> {
         let mut state = self.state.lock().await;
-        *state = None;
-        let held = self.held(&mut state).await?;
+        state.held = None;
+        let (held, _) = self.begin(&mut state).await?;
         let held =
             held.iter().map(|(name, print)| (name.clone(), Some(print.sha256_hex()))).collect();
-        self.reload.run_if_due().await?;
+        self.end(&mut state).await?;
         Ok(Some(Inventory { held, strangers: Vec::new() }))
     }
 }
@@ -248,12 +273,6 @@ fn read(config: &FilesConfig) -> Result<HashMap<Hostname, Print>> {
     Ok(held)
 }
 
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| Error::Stopped)?
-}
-
 fn write(path: &Path, contents: &[u8]) -> Result<()> {
     Ok(door::write(Point::FILE_EDGE, path, contents, Access::Private)?)
 }
@@ -262,5 +281,28 @@ fn remove(path: &Path) -> Result<()> {
     match around_sync(Point::FILE_EDGE, || std::fs::remove_file(path)) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(unusable(path, error)),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_given_up_on_half_way_writes_nothing_more() {
+        let scratch = holdfast_testkit::Scratch::new().unwrap();
+        let path = scratch.path();
+        let config = FilesConfig::new(path.join("certs"), path.to_owned());
+        let target = FilesTarget::new(config).unwrap();
+        let given_up = target.begin(&mut *target.state.lock().await).await.unwrap().1;
+        let file = path.join("certs/shop.test.pem");
+        given_up.run(|| write(&file, b"its own turn")).unwrap();
+        target.withdraw(&[Hostname::parse("shop.test").unwrap()]).await.unwrap();
+        let late = given_up.run(|| write(&file, b"late"));
+        assert!(matches!(late, Err(Error::Stopped)) && !file.exists());
+        // What came to its end leaves the turn to the next.
+        let turn = target.state.lock().await.turn.clone();
+        target.withdraw(&[]).await.unwrap();
+        turn.run(|| Ok(())).unwrap();
     }
 }

@@ -22,7 +22,6 @@ mod refill;
 mod runtime;
 mod stranger;
 mod transaction;
-mod turn;
 mod withdraw;
 
 use std::collections::HashMap;
@@ -37,11 +36,11 @@ use holdfast_store::{Adoption, Change, Stranger};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
 
-use self::disk::{Disk, blocking};
+use self::disk::Disk;
 pub use self::runtime::RuntimeAddress;
 use self::runtime::{Identity, Runtime};
 use self::stranger::Strangers;
-use self::turn::Turn;
+use crate::turn::{Turn, blocking};
 use crate::{Bundles, Error, Inventory, Prober, Result, Target};
 
 pub(crate) use self::disk::{sweep, unusable};

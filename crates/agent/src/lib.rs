@@ -17,6 +17,7 @@ mod observe;
 mod probe;
 mod status;
 mod target;
+mod turn;
 
 pub use agent::{AgentConfig, run_agent};
 pub use builtin::{BuiltinEdge, EdgeConfig, EdgeLimits, Source, StoreSource, Tallied};

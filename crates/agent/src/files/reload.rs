@@ -11,7 +11,8 @@ use tokio::process::Command;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::{FilesConfig, blocking, remove};
+use super::{FilesConfig, remove};
+use crate::turn::Turn;
 use crate::{Error, Result};
 
 pub(super) struct Reload {
@@ -34,16 +35,17 @@ impl Reload {
     }
 
     /// Files are about to change.
-    pub(super) async fn is_due(&self) -> Result<()> {
+    pub(super) async fn is_due(&self, turn: &Turn) -> Result<()> {
         if self.command.is_empty() || self.marker.exists() {
             return Ok(());
         }
         let marker = self.marker.clone();
-        blocking(move || Ok(files::write(Point::FILE_EDGE, &marker, b"", Access::Private)?)).await
+        turn.blocking(move || Ok(files::write(Point::FILE_EDGE, &marker, b"", Access::Private)?))
+            .await
     }
 
     /// Files have changed, or had before a restart.
-    pub(super) async fn run_if_due(&self) -> Result<()> {
+    pub(super) async fn run_if_due(&self, turn: &Turn) -> Result<()> {
         if self.command.is_empty() || !self.marker.exists() {
             return Ok(());
         }
@@ -57,7 +59,7 @@ impl Reload {
             .increment(1);
         ran?;
         let marker = self.marker.clone();
-        blocking(move || remove(&marker)).await
+        turn.blocking(move || remove(&marker)).await
     }
 
     async fn run(&self) -> Result<()> {

@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use holdfast_model::Note;
 use holdfast_store::Adoption;
 
-use super::disk::{Disk, Entry, blocking};
+use super::disk::{Disk, Entry};
 use super::{HaproxyTarget, State};
 use crate::checked::Print;
+use crate::turn::blocking;
 use crate::{Error, Result};
 
 impl HaproxyTarget {

@@ -15,8 +15,8 @@ use tokio::task::JoinSet;
 use zeroize::Zeroizing;
 
 use super::group;
-use super::turn::Turn;
 use crate::checked::{Checked, Print};
+use crate::turn::Turn;
 use crate::{Bundles, Error, Result};
 
 /// So many are fetched at once.

@@ -14,8 +14,8 @@ use holdfast_gateway::point::{Point, around_sync};
 use holdfast_model::Hostname;
 
 use super::HaproxyConfig;
-use super::turn::Turn;
 use crate::checked::Print;
+use crate::turn::Turn;
 use crate::{Error, Result};
 
 /// The certificate of whoever names nothing we serve; no host name looks like this.
@@ -44,13 +44,6 @@ pub(super) struct Disk {
     pub(super) known: Option<String>,
     /// Who may write; another with each beginning anew.
     pub(super) turn: Turn,
-}
-
-/// Runs what blocks where blocking is allowed.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| Error::Stopped)?
 }
 
 impl Disk {

@@ -147,9 +147,9 @@ fn read(path: &Path) -> Result<String> {
 mod tests {
     use super::super::HaproxyConfig;
     use super::super::disk::Entry;
-    use super::super::turn::Turn;
     use super::*;
     use crate::checked::Print;
+    use crate::turn::Turn;
 
     struct Ground {
         scratch: holdfast_testkit::Scratch,

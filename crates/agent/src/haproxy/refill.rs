@@ -7,12 +7,13 @@ use holdfast_model::Hostname;
 use zeroize::Zeroizing;
 
 use super::back::drop_name;
-use super::disk::{Disk, Entry, blocking, unusable};
+use super::disk::{Disk, Entry, unusable};
 use super::memory::{Memory, add, show};
 use super::runtime::Runtime;
 use super::stranger::Strangers;
 use super::transaction;
 use super::{HaproxyTarget, State};
+use crate::turn::blocking;
 use crate::{Error, Result};
 
 impl HaproxyTarget {

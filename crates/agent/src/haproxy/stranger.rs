@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use holdfast_store::Stranger;
 
-use super::disk::blocking;
 use super::memory::{Memory, Shown, show};
 use super::runtime::Runtime;
 use crate::Result;
 use crate::checked::Print;
+use crate::turn::blocking;
 
 #[derive(Debug, Default)]
 pub(super) struct Strangers {

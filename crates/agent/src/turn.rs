@@ -5,24 +5,30 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::disk::blocking;
 use crate::{Error, Result};
 
+/// Runs what blocks where blocking is allowed.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| Error::Stopped)?
+}
+
 #[derive(Clone, Default)]
-pub(super) struct Turn {
+pub(crate) struct Turn {
     current: Arc<RwLock<u64>>,
     mine: u64,
 }
 
 impl Turn {
     /// Does this, if it is still our turn.
-    pub(super) fn run<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(crate) fn run<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         if *current == self.mine { work() } else { Err(Error::Stopped) }
     }
 
     /// Does this where blocking is allowed.
-    pub(super) async fn blocking<T: Send + 'static>(
+    pub(crate) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
@@ -31,7 +37,7 @@ impl Turn {
     }
 
     /// The next turn; this one is over.
-    pub(super) async fn next(&self) -> Result<Self> {
+    pub(crate) async fn next(&self) -> Result<Self> {
         let current = self.current.clone();
         blocking(move || {
             let mut now = current.write().unwrap_or_else(PoisonError::into_inner);
