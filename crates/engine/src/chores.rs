@@ -16,7 +16,12 @@ const PRUNE_ROWS: u32 = 5_000;
 /// How many certificates the sweep looks at in one go.
 const SWEEP_ROWS: u32 = 1_000;
 
+/// How many observations are passed in one commit in search of those of edges that are gone, and in how many commits of one run.
+const SEEN_ROWS: u32 = 5_000;
+const SEEN_PARTS: u32 = 200;
+
 const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// All of them. `sweep` is how often renewals are swept; `instance` stands in the history.
@@ -25,7 +30,7 @@ pub fn chores(store: &SharedStore, instance: &str, sweep: Duration) -> Vec<Task>
     let actor = Actor { instance: instance.to_owned(), name: "worker".to_owned() };
     let place: Arc<Mutex<Option<SweepCursor>>> = Arc::default();
     let s = || store.clone();
-    let (folded, challenges, events, moved, renewals) = (s(), s(), s(), s(), s());
+    let (folded, challenges, events, edges, moved, renewals) = (s(), s(), s(), s(), s(), s());
     vec![
         Task::new("fold-counts", MAINTENANCE, 10 * SECOND, move |fence| {
             let store = folded.clone();
@@ -38,6 +43,10 @@ pub fn chores(store: &SharedStore, instance: &str, sweep: Duration) -> Vec<Task>
         Task::new("prune-history", MAINTENANCE, HOUR, move |fence| {
             let store = events.clone();
             async move { store.prune_events(fence.as_ref(), NOTICE_DAYS, PRUNE_ROWS).await }
+        }),
+        Task::new("forget-edges", MAINTENANCE, 10 * MINUTE, move |fence| {
+            let store = edges.clone();
+            async move { forget_some(&store, fence.as_ref()).await }
         }),
         Task::new("move-certificates", MAINTENANCE, 5 * SECOND, move |fence| {
             let (store, actor) = (moved.clone(), actor.clone());
@@ -69,6 +78,18 @@ async fn move_some(
         store.move_from(fence, None).await?;
     }
     Ok(asked)
+}
+
+/// Part by part, so that none holds the lease's row for long; what one run leaves is the next one's.
+async fn forget_some(store: &SharedStore, fence: Option<&Fence>) -> Result<u64, Error> {
+    let mut forgotten = 0;
+    for _ in 0..SEEN_PARTS {
+        match store.forget_departed(fence, SEEN_ROWS).await? {
+            Some(part) => forgotten += part,
+            None => break,
+        }
+    }
+    Ok(forgotten)
 }
 
 /// One part of a round over the certificates that end soonest: the net under what is due by itself.

@@ -6,7 +6,7 @@ mod rule;
 use std::time::Duration;
 
 use holdfast_model::{Domain, Phase, Policy, State, Timestamp};
-use holdfast_store::{Account, Edge, Expiring, Webhook};
+use holdfast_store::{Account, Edge, Ending, Webhook};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -15,6 +15,9 @@ const WORKING: Duration = Duration::from_secs(15 * 60);
 
 /// A worker ends a state at its next try, not at the second.
 const SLACK: Duration = Duration::from_secs(60);
+
+/// Names shown with an alert.
+const SHOWN: u32 = 10;
 
 /// How soon somebody should look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
@@ -52,8 +55,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) staying: &'a [(State, Vec<Domain>)],
     /// Some domains of each state that is [`watched`].
     pub(crate) samples: &'a [(State, Vec<Domain>)],
-    /// Those whose end is [`near`].
-    pub(crate) expiring: &'a [Expiring],
+    /// Those that were not renewed in time.
+    pub(crate) ending: &'a Ending,
     pub(crate) edges: &'a [Edge],
     /// By edge, since when there is something that it has not applied.
     pub(crate) behind: &'a [(String, Timestamp)],
@@ -73,12 +76,6 @@ pub(crate) fn limit(policy: &Policy, state: State) -> Duration {
     policy.limits(state).map_or(WORKING, |limits| limits.within) + SLACK
 }
 
-/// Is the end so near that renewal must have failed? With a ninth of the life left, two thirds of the time for renewal are gone.
-pub(crate) fn near(certificate: &Expiring, now: Timestamp) -> bool {
-    let life = certificate.not_after.since(certificate.not_before);
-    certificate.not_after.since(now) < life / 9
-}
-
 /// Decides.
 pub(crate) fn alerts(facts: &Facts<'_>) -> Vec<Alert> {
     let mut alerts = Vec::new();
@@ -86,7 +83,7 @@ pub(crate) fn alerts(facts: &Facts<'_>) -> Vec<Alert> {
     alerts.extend(facts.staying.iter().filter_map(|(state, late)| rule::stuck(*state, late)));
     alerts.extend(facts.samples.iter().filter_map(|(state, some)| rule::retrying(*state, some)));
     alerts.extend(rule::failing(facts.counts));
-    alerts.extend(rule::expiring(facts));
+    alerts.extend(rule::ending(facts));
     alerts.extend(facts.edges.iter().flat_map(|edge| rule::edge(facts, edge)));
     alerts.extend(facts.webhooks.iter().filter_map(|webhook| rule::webhook(facts, webhook)));
     alerts.extend(facts.account.and_then(|account| rule::paused(account, facts.now)));

@@ -1,8 +1,12 @@
 //! Alerts that stand: each is raised once and cleared once, whichever replica notices. What deserves one is not decided here.
 
 use async_trait::async_trait;
+use uuid::Uuid;
 
-use crate::{Actor, Expiring, Fence, Result};
+use crate::{
+    Actor, Expiring, Fence, Result,
+    row::{Fields, expiring},
+};
 
 /// The code of what is told of a domain by itself rather than as an alert: its raising is an event of its own, its clearing none.
 pub const DOMAIN_EXPIRING: &str = "domain-expiring";
@@ -18,6 +22,42 @@ pub struct StandingAlert {
     pub detail: String,
 }
 
+/// Certificates that were not renewed in time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ending {
+    /// How many there are, up to [`crate::COUNTED`].
+    pub count: u64,
+    /// Some of them, the first to end first.
+    pub some: Vec<Expiring>,
+}
+
+impl Ending {
+    pub(crate) fn read(rows: &[impl Fields]) -> Result<Self> {
+        let count = rows.first().map_or(Ok(0), |row| row.number("n"))?;
+        let some = rows.iter().map(expiring).collect::<Result<_>>()?;
+        Ok(Self { count: u64::try_from(count).unwrap_or(0), some })
+    }
+}
+
+/// A part of those that are ending, by the order in which they came to it.
+pub(crate) struct EndingPart {
+    /// Those that nobody was told of.
+    pub(crate) untold: Vec<StandingAlert>,
+    /// The last certificate of the part; none when it was the last part.
+    pub(crate) last: Option<Uuid>,
+}
+
+impl EndingPart {
+    /// Rows of certificates, with a name where it is to be told of.
+    pub(crate) fn read(rows: &[impl Fields], part: u32) -> Result<Self> {
+        let untold = rows.iter().filter(|row| !matches!(row.maybe_text("name"), Ok(None)));
+        let untold = untold.map(|row| Ok(expiring(row)?.into())).collect::<Result<_>>()?;
+        let full = rows.len() >= usize::try_from(part.max(1)).unwrap_or(usize::MAX);
+        let last = rows.last().filter(|_| full).map(|row| row.id("id")).transpose()?;
+        Ok(Self { untold, last })
+    }
+}
+
 /// Alerts.
 #[async_trait]
 pub trait Alerts: Send + Sync {
@@ -30,14 +70,14 @@ pub trait Alerts: Send + Sync {
         standing: &[StandingAlert],
     ) -> Result<u64>;
 
-    /// Tells of each domain whose certificate has less than a ninth of its life left, once, as [`DOMAIN_EXPIRING`]; at most `limit` of
-    /// them in one go. With two thirds of the time for renewal gone, renewal must have failed. Gives how many were told of.
-    async fn settle_expiring(
-        &self,
-        fence: Option<&Fence>,
-        actor: &Actor,
-        limit: u32,
-    ) -> Result<u64>;
+    /// Tells of each domain whose certificate is [`Self::ending`], once, as [`DOMAIN_EXPIRING`], and forgets those that are mended; in commits
+    /// that look at no more than `part` of them each. Gives how many were told of.
+    async fn settle_expiring(&self, fence: Option<&Fence>, actor: &Actor, part: u32)
+    -> Result<u64>;
+
+    /// Certificates in use with less than a ninth of their life left: with two thirds of the time for renewal gone, renewal must have
+    /// failed. Names at most `limit` of them.
+    async fn ending(&self, limit: u32) -> Result<Ending>;
 }
 
 impl From<Expiring> for StandingAlert {

@@ -45,7 +45,7 @@ mod work;
 use std::sync::Arc;
 
 pub use account::{Account, AccountId, Accounts, NewAccount, OrderLimits, Terms};
-pub use alert::{Alerts, DOMAIN_EXPIRING, StandingAlert};
+pub use alert::{Alerts, DOMAIN_EXPIRING, Ending, StandingAlert};
 pub use certificate::{Bundle, CertificateId, Certificates, NewCertificate};
 pub use challenge::{ChallengeAnswer, ChallengeKind, Challenges, NewChallenge, OpenChallenge};
 pub use claim::{Claim, ClaimRequest, Claims, Holder};

@@ -63,6 +63,10 @@ pub trait Maintenance: Send + Sync {
         limit: u32,
     ) -> Result<u64>;
 
+    /// Forgets a part of what edges that are gone were seen serving: passes at most about `limit` observations, and gives how many of
+    /// them it was. None when nothing is left of any such edge.
+    async fn forget_departed(&self, fence: Option<&Fence>, limit: u32) -> Result<Option<u64>>;
+
     /// Is the lease of a fence still held? For effects outside of this database, which nothing can hold to it until their end.
     async fn check_fence(&self, fence: Option<&Fence>) -> Result<()>;
 

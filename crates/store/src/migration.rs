@@ -46,6 +46,11 @@ pub(crate) const POSTGRES: &[Migration] = &[
         name: "turns",
         sql: include_str!("../migrations/postgres/0007_turns.sql"),
     },
+    Migration {
+        version: 8,
+        name: "departure",
+        sql: include_str!("../migrations/postgres/0008_departure.sql"),
+    },
 ];
 
 /// SQLite's.
@@ -80,6 +85,11 @@ pub(crate) const SQLITE: &[Migration] = &[
         version: 7,
         name: "turns",
         sql: include_str!("../migrations/sqlite/0007_turns.sql"),
+    },
+    Migration {
+        version: 8,
+        name: "departure",
+        sql: include_str!("../migrations/sqlite/0008_departure.sql"),
     },
 ];
 

@@ -33,6 +33,40 @@ pub(crate) mod account {
     pub(crate) const TERMS: &str = "SELECT * FROM terms WHERE directory = $1";
 }
 
+/// Of alerts that stand.
+pub(crate) mod alert {
+    /// The name at which so many that were told of have been passed; none near the end.
+    pub(crate) const NEXT_TOLD: &str = "
+        SELECT subject FROM alert WHERE code = 'domain-expiring' AND subject > $1 ORDER BY subject LIMIT 1 OFFSET $2";
+}
+
+/// Of edges that are gone.
+pub(crate) mod departure {
+    pub(crate) const DEPART: &str = "INSERT INTO departed_edge (id) VALUES ($1)";
+
+    /// In one go what an index lists by edge; observations, which none does, are left to a chore.
+    pub(crate) const FORGET: [&str; 3] = [
+        "DELETE FROM stranger WHERE edge_id = $1",
+        "DELETE FROM adoption WHERE edge_id = $1",
+        "DELETE FROM edge WHERE id = $1",
+    ];
+
+    pub(crate) const DEPARTED: &str = "SELECT id, done_to FROM departed_edge ORDER BY id LIMIT 1";
+
+    /// The domain at which so many observations, of whichever edge, have been passed; none near the end.
+    pub(crate) const NEXT: &str = "SELECT domain_id FROM observation WHERE domain_id > $1 ORDER BY domain_id LIMIT 1 OFFSET $2";
+
+    pub(crate) const UNSEE: &str =
+        "DELETE FROM observation WHERE edge_id = $1 AND domain_id > $2 AND domain_id <= $3";
+
+    pub(crate) const UNSEE_REST: &str =
+        "DELETE FROM observation WHERE edge_id = $1 AND domain_id > $2";
+
+    pub(crate) const DONE_TO: &str = "UPDATE departed_edge SET done_to = $2 WHERE id = $1";
+
+    pub(crate) const DONE: &str = "DELETE FROM departed_edge WHERE id = $1";
+}
+
 /// Of orders.
 pub(crate) mod order {
     /// Orders in flight: those of domains parked in a failure are open, but nobody works on them, and they must not hold up others.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_store::{Actor, Error, NewToken, Scope, SharedStore};
+use holdfast_store::{Actor, Error, NewEdge, NewToken, Scope, SharedStore};
 use holdfast_testkit::eventually;
 use metrics_exporter_prometheus::PrometheusBuilder;
 
@@ -57,11 +57,18 @@ async fn old_changes_are_forgotten_under_the_fence_only(place: Place) {
     let changes = async || one.cluster.lease_history("leadership", None, 100).await.unwrap().len();
     assert_eq!(one.store.prune_lease_history(Some(&fence), DAY, 100).await.unwrap(), 0);
     one.store.check_fence(Some(&fence)).await.unwrap();
+    let edge = NewEdge { name: "e1".to_owned(), group: "default".to_owned() };
+    one.store.register_edge(&edge).await.unwrap();
+    let actor = Actor { instance: "one".to_owned(), name: "tester".to_owned() };
+    one.store.remove_edge("e1", &actor).await.unwrap().unwrap();
     one.cluster.release("leadership", "a test").await.unwrap();
     let before = changes().await;
     let refused = one.store.prune_lease_history(Some(&fence), Duration::ZERO, 100).await;
     assert!(matches!(refused, Err(Error::Fenced { .. })), "{refused:?}");
     assert!(matches!(one.store.check_fence(Some(&fence)).await, Err(Error::Fenced { .. })));
+    let refused = one.store.forget_departed(Some(&fence), 100).await;
+    assert!(matches!(refused, Err(Error::Fenced { .. })), "{refused:?}");
+    assert_eq!(one.store.forget_departed(None, 100).await.unwrap(), Some(0));
     assert!(changes().await >= before, "a term that was over forgot something");
     assert!(one.store.prune_lease_history(None, Duration::ZERO, 100).await.unwrap() > 0);
     one.end().await;

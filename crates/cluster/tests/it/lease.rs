@@ -1,6 +1,11 @@
 //! Who leads, how the leadership changes hands, and what people can do about it.
 
-use holdfast_cluster::{Error, Role};
+use std::{
+    sync::{Arc, Mutex, OnceLock},
+    time::Duration,
+};
+
+use holdfast_cluster::{Cluster, Error, MAINTENANCE, Role, Task};
 use holdfast_store::{EventBody, EventCursor};
 use holdfast_testkit::eventually;
 
@@ -21,6 +26,36 @@ async fn one_leads_and_the_others_know_where_it_is() {
     let leaders: Vec<_> = two.cluster.replicas().await.unwrap();
     let leaders: Vec<_> = leaders.iter().map(|r| (r.instance_id.as_str(), r.leader)).collect();
     assert_eq!(leaders, [("one", true), ("two", false), ("worker", false)]);
+}
+
+/// One that does not contend looks by itself; whoever asks it so rarely that it might as well have forgotten is told all the same. Alerts
+/// are such work, and would raise one that nobody leads.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_asked_now_and_then_knows_who_leads() {
+    let place = Place::on_postgres().await;
+    let api = place.join_as("api", Role::Api, Vec::new()).await;
+    api.leads().await;
+    let told: Arc<Mutex<Vec<bool>>> = Arc::default();
+    let itself: Arc<OnceLock<Cluster>> = Arc::default();
+    let ask = {
+        let (itself, told) = (itself.clone(), told.clone());
+        move |_| {
+            let known = itself.get().map(|cluster| cluster.master().is_some());
+            told.lock().unwrap().extend(known);
+            async { Ok::<_, holdfast_store::Error>(1) }
+        }
+    };
+    let tasks = vec![Task::new("ask", MAINTENANCE, Duration::from_secs(8), ask)];
+    let worker = place.join_as("worker", Role::Worker, tasks).await;
+    worker.follows("api").await;
+    itself.set(worker.cluster.clone()).ok();
+    // Not the first time, when it was asked just before.
+    eventually(2 * SOON, "the task to be told", async || {
+        let told = told.lock().unwrap().clone();
+        if told.iter().skip(1).any(|known| *known) { Ok(()) } else { Err(format!("{told:?}")) }
+    })
+    .await;
+    worker.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,19 +3,16 @@
 use std::time::Duration;
 
 use holdfast_model::{Domain, State, Timestamp};
-use holdfast_store::{Actor, DomainFilter, Edge, Error, Expiring, Fence, Page, StandingAlert};
+use holdfast_store::{Actor, DomainFilter, Edge, Ending, Error, Fence, Page, StandingAlert};
 
-use super::{Alert, Facts};
+use super::{Alert, Facts, SHOWN};
 use crate::AppState;
 
 /// Domains looked at per state: enough to notice, cheap at any size.
 const SAMPLE: u32 = 200;
 
-/// The soonest ends that are looked at. A ninth of the longest life there is (398 days) is less than this long.
-const SOONEST: u32 = 1_000;
-/// How many domains whose end is near are told of in one commit.
-const PAGE: u32 = 500;
-const HORIZON: Duration = Duration::from_secs(45 * 24 * 3600);
+/// Domains whose end is near that are looked at in one commit, so that none holds the lease's row for long.
+const PART: u32 = 500;
 
 /// Decides, and makes it stand: each alert's raising and clearing, and each domain whose end is near, becomes one event.
 pub(crate) async fn settle(state: &AppState, fence: Option<&Fence>) -> Result<u64, Error> {
@@ -26,15 +23,8 @@ pub(crate) async fn settle(state: &AppState, fence: Option<&Fence>) -> Result<u6
     });
     let standing: Vec<_> = alerts.collect();
     let actor = Actor { instance: state.instance.clone(), name: "alerts".to_owned() };
-    let mut told = state.store.settle_alerts(fence, &actor, &standing).await?;
-    // All of them, however many: page by page, so that none holds the lease's row for long.
-    loop {
-        let page = state.store.settle_expiring(fence, &actor, PAGE).await?;
-        told += page;
-        if page < u64::from(PAGE) {
-            return Ok(told);
-        }
-    }
+    let told = state.store.settle_alerts(fence, &actor, &standing).await?;
+    Ok(told + state.store.settle_expiring(fence, &actor, PART).await?)
 }
 
 /// What deserves a person's attention now.
@@ -50,13 +40,13 @@ pub(crate) async fn alerts(state: &AppState) -> Result<Vec<Alert>, Error> {
     let behind = behind(state, &edges).await?;
     let webhooks = state.store.webhooks().await?;
     let now = state.store.ping().await?;
-    let expiring = expiring(state, now).await?;
+    let ending = ending(state).await?;
     let facts = Facts {
         now,
         counts: &counts,
         staying: &staying,
         samples: &samples,
-        expiring: &expiring,
+        ending: &ending,
         edges: &edges,
         behind: &behind,
         webhooks: &webhooks,
@@ -109,7 +99,10 @@ async fn behind(state: &AppState, edges: &[Edge]) -> Result<Vec<(String, Timesta
     Ok(behind)
 }
 
-async fn expiring(state: &AppState, now: Timestamp) -> Result<Vec<Expiring>, Error> {
-    let soonest = state.store.expiring(HORIZON, SOONEST).await?;
-    Ok(soonest.into_iter().filter(|one| super::near(one, now)).collect())
+/// What was not renewed in time; of what has ended already, however many are near their end, that.
+async fn ending(state: &AppState) -> Result<Ending, Error> {
+    let ended = state.store.expiring(Duration::ZERO, SHOWN).await?;
+    let ending = state.store.ending(SHOWN).await?;
+    let some = if ended.is_empty() { ending.some } else { ended };
+    Ok(Ending { some, ..ending })
 }

@@ -3,18 +3,15 @@
 use std::time::Duration;
 
 use holdfast_model::{Domain, State, Timestamp};
-use holdfast_store::{Account, Edge, Webhook};
+use holdfast_store::{Account, COUNTED, Edge, Ending, Webhook};
 
-use super::{Alert, Facts, Severity};
+use super::{Alert, Facts, SHOWN, Severity};
 
 /// A state needs so many domains before a rate means anything.
 const FEWEST: usize = 10;
 
 /// From this try on a domain counts as retrying.
 const MANY_TRIES: u32 = 3;
-
-/// Names shown with an alert.
-const SHOWN: usize = 10;
 
 /// A change of leader takes about a lease; longer is trouble.
 const LEADERLESS: Duration = Duration::from_secs(60);
@@ -54,7 +51,7 @@ pub(super) fn stuck(state: State, late: &[Domain]) -> Option<Alert> {
 }
 
 fn names<'a>(domains: impl Iterator<Item = &'a Domain>) -> Vec<String> {
-    domains.take(SHOWN).map(|domain| domain.name.to_string()).collect()
+    domains.take(SHOWN as usize).map(|domain| domain.name.to_string()).collect()
 }
 
 pub(super) fn retrying(state: State, sample: &[Domain]) -> Option<Alert> {
@@ -97,24 +94,24 @@ pub(super) fn failing(counts: &[(State, u64)]) -> Option<Alert> {
     })
 }
 
-pub(super) fn expiring(facts: &Facts<'_>) -> Option<Alert> {
-    let first = facts.expiring.first()?;
+pub(super) fn ending(facts: &Facts<'_>) -> Option<Alert> {
+    let Ending { count, some } = facts.ending;
+    let first = some.first()?;
     let over = first.not_after <= facts.now;
     let (severity, word) =
         if over { (Severity::Critical, "ended") } else { (Severity::Warning, "ends") };
+    let more = if *count < u64::from(COUNTED) { "" } else { " or more" };
     Some(Alert {
         code: "certificate-expiring",
         severity,
         subject: "certificates".to_owned(),
         detail: format!(
-            "{} certificates are near their end and were not renewed; that of {} {word} at {}.",
-            facts.expiring.len(),
-            first.name,
-            first.not_after
+            "{count}{more} certificates are near their end and were not renewed; that of {} {word} at {}.",
+            first.name, first.not_after
         ),
         fix: "See `holdfast domain explain NAME` for one of them; `holdfast domain renew NAME` tries at once."
             .to_owned(),
-        domains: facts.expiring.iter().take(SHOWN).map(|one| one.name.to_string()).collect(),
+        domains: some.iter().map(|one| one.name.to_string()).collect(),
     })
 }
 

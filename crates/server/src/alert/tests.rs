@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use holdfast_model::{DomainId, Hostname, Note};
-use holdfast_store::{EdgeAgent, EdgeId, EventCursor, Revision, WebhookId};
+use holdfast_store::{COUNTED, EdgeAgent, EdgeId, EventCursor, Expiring, Revision, WebhookId};
 use uuid::Uuid;
 
 use super::*;
@@ -45,13 +45,15 @@ fn domain(n: u32, state: State, attempt: u32) -> Domain {
     }
 }
 
+static NONE: &Ending = &Ending { count: 0, some: Vec::new() };
+
 fn quiet() -> Facts<'static> {
     Facts {
         now: Timestamp::from_seconds(NOW),
         counts: &[],
         staying: &[],
         samples: &[],
-        expiring: &[],
+        ending: NONE,
         edges: &[],
         behind: &[],
         webhooks: &[],
@@ -101,19 +103,22 @@ fn a_tenth_in_failure_is_many() {
 }
 
 #[test]
-fn an_end_is_near_in_proportion_to_the_life() {
-    let certificate = |lived: u64, left: u64| Expiring {
-        name: Hostname::parse("shop.example.com").unwrap(),
-        not_before: ago(lived * 86_400),
-        not_after: Timestamp::from_seconds(NOW).plus(Duration::from_secs(left * 86_400)),
+fn an_end_that_was_is_worse_than_one_that_is_near() {
+    let ending = |count, left: u64| Ending {
+        count,
+        some: vec![Expiring {
+            name: Hostname::parse("shop.example.com").unwrap(),
+            not_before: ago(81 * 86_400),
+            not_after: Timestamp::from_seconds(NOW).plus(Duration::from_secs(left)),
+        }],
     };
-    let now = Timestamp::from_seconds(NOW);
-    assert!(!near(&certificate(79, 11), now) && near(&certificate(81, 9), now));
-    assert!(!near(&certificate(5, 1), now) && near(&certificate(17, 2), now));
-    assert!(near(&certificate(90, 0), now));
-    check(&Facts { expiring: &[certificate(81, 9)], ..quiet() }, &["certificate-expiring"]);
-    let over = Facts { expiring: &[certificate(90, 0)], ..quiet() };
-    assert_eq!(alerts(&over)[0].severity, Severity::Critical);
+    let told = |ending: &Ending| alerts(&Facts { ending, ..quiet() }).remove(0);
+    let near = told(&ending(7, 86_400));
+    assert_eq!((near.code, near.severity), ("certificate-expiring", Severity::Warning));
+    assert!(near.detail.starts_with("7 certificates are near their end"), "{}", near.detail);
+    assert_eq!(told(&ending(1, 0)).severity, Severity::Critical);
+    let many = told(&ending(COUNTED.into(), 0)).detail;
+    assert!(many.starts_with("10000 or more certificates"), "{many}");
 }
 
 #[test]

@@ -49,7 +49,9 @@ pub(super) async fn rotate(
     };
     let (progress, watched) = watch::channel(Rotation::default());
     let (store, actor) = (state.store.clone(), state.actor(&caller));
-    // On its own, so that it ends also when who asked goes away.
+    store.new_data_key().await?;
+    // On its own, so that it ends also when who asked goes away; and when another leads meanwhile: that there is a new key was decided
+    // under the leader's fence, and what is sealed anew says what it said before, whoever does it and however often.
     let work = tokio::spawn(async move {
         let done = reseal_all(&store, &actor, &progress).await;
         drop(alone);
@@ -91,7 +93,8 @@ pub(super) async fn rotate_account(
         return Err(Problem::new(Kind::RotationRunning, detail));
     };
     let (cluster, directory) = (state.cluster.clone(), ca.directory().to_owned());
-    // On its own, so that it ends also when who asked goes away.
+    // On its own, so that it ends also when who asked goes away; and not under the leader's fence: what the CA was told is to be written down
+    // whoever leads by then. That one key follows another rests on the journal, not on who leads.
     let work = tokio::spawn(async move {
         let changed = cluster.around(ACME_WRITER, TURN, ca.change_key()).await;
         drop(alone);
@@ -112,7 +115,6 @@ async fn reseal_all(
     actor: &Actor,
     progress: &watch::Sender<Rotation>,
 ) -> Result<Rotation, Problem> {
-    store.new_data_key().await?;
     loop {
         let round = store.reseal(ROUND).await?;
         progress.send_modify(|so_far| {

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use holdfast_model::{CertificateSummary, Note, Outcome};
+use holdfast_model::{CertificateSummary, DomainId, Hostname, Note, Outcome};
 use holdfast_store::{
-    EdgeReport, EventBody, EventCursor, NewCertificate, NewEdge, Products, Secret,
+    Actor, EdgeReport, EventBody, EventCursor, Import, NewCertificate, NewDomain, NewEdge,
+    Products, Secret,
 };
 use serde_json::json;
 
@@ -94,4 +95,53 @@ async fn a_certificate_near_its_end_is_told_once_by_name() {
     told.sort();
     expected.sort();
     assert_eq!(told, expected);
+}
+
+/// More than anybody would list, whose short lives end sooner and are in good order.
+#[tokio::test]
+async fn many_that_end_sooner_hide_none_that_is_late() {
+    let kit = Kit::new().await;
+    let (now, day) = (kit.store.ping().await.unwrap(), Duration::from_secs(86_400));
+    let new = |name: String, lived: u32, left: u32| {
+        let summary = CertificateSummary {
+            serial: name.clone(),
+            sha256: format!("sha-{name}"),
+            not_before: now.minus(day * lived),
+            not_after: now.plus(day * left),
+            issuer: "Test CA".into(),
+            directory: "imported".into(),
+        };
+        let key = Secret::from("key".to_owned());
+        let certificate = NewCertificate { chain_pem: "chain".into(), key, summary };
+        imported(&name, Import { certificate })
+    };
+    let mut all: Vec<_> = (0..1_200).map(|n| new(format!("n{n}.example.com"), 3, 3)).collect();
+    all.push(new("late.example.com".to_owned(), 83, 7));
+    for added in kit.store.add_many(&all).await.unwrap() {
+        added.unwrap();
+    }
+    let alerts = kit.get("/v1/alerts").await.expect(200);
+    let told = &alerts["items"][0];
+    assert_eq!(
+        (&told["code"], &told["domains"]),
+        (&json!("certificate-expiring"), &json!(["late.example.com"]))
+    );
+    assert!(told["detail"].as_str().unwrap().starts_with("1 certificates are near"), "{told}");
+}
+
+fn imported(name: &str, import: Import) -> NewDomain {
+    let host = |name: &str| Hostname::parse(name).unwrap();
+    NewDomain {
+        id: DomainId::new(),
+        name: host(name),
+        tenant: None,
+        resource: None,
+        target: host("edge.example.net"),
+        target_given: false,
+        edge_group: "default".to_owned(),
+        labels: Default::default(),
+        orchestration_id: name.to_owned(),
+        import: Some(import),
+        actor: Actor { instance: "here".to_owned(), name: "tester".to_owned() },
+    }
 }

@@ -2,13 +2,16 @@
 
 use async_trait::async_trait;
 use sqlx::Postgres;
+use uuid::Uuid;
 
 use super::{PostgresStore, event::note, sql};
 use crate::{
-    Actor, Alerts, Fence, Result, StandingAlert, Topic,
-    alert::{raised, told},
+    Actor, Alerts, Ending, Fence, Result, StandingAlert, Topic,
+    alert::{EndingPart, raised, told},
     pool::Transaction,
-    row::{Fields as _, expiring},
+    query::alert::NEXT_TOLD,
+    row::Fields as _,
+    vital::COUNTED,
 };
 
 /// The key decides who raises it: of two that come at once, one gets a row back.
@@ -21,27 +24,61 @@ const CLEAR: &str = "
         SELECT 1 FROM unnest($1::text[], $2::text[]) AS n (code, subject) WHERE n.code = a.code AND n.subject = a.subject)
     RETURNING code, subject, detail";
 
-/// Less than a ninth of its life is left: to the letter what the index is made for.
-macro_rules! ending {
+/// When less than a ninth of a certificate's life is left, as a span: to the letter what the index is made for.
+macro_rules! ending_at {
     () => {
-        "c.superseded_at IS NULL
-         AND ((c.not_after - timestamptz '2000-01-01 00:00:00+00') - (c.not_after - c.not_before) / 9)
-             < statement_timestamp() - timestamptz '2000-01-01 00:00:00+00'"
+        "((c.not_after - timestamptz '2000-01-01 00:00:00+00') - (c.not_after - c.not_before) / 9)"
     };
 }
 
-const OVER: &str = concat!(
-    "DELETE FROM alert a WHERE a.code = 'domain-expiring' AND NOT EXISTS (
+macro_rules! ending {
+    () => {
+        concat!(
+            "c.superseded_at IS NULL AND ",
+            ending_at!(),
+            " < statement_timestamp() - timestamptz '2000-01-01 00:00:00+00'"
+        )
+    };
+}
+
+const ENDING: &str = concat!(
+    "SELECT *, count(*) OVER () AS n FROM (
+        SELECT d.name, c.not_before, c.not_after FROM certificate c JOIN domain d ON d.id = c.domain_id WHERE ",
+    ending!(),
+    "   AND d.certificate_id = c.id AND d.removed_at IS NULL AND d.removing_since IS NULL ORDER BY ",
+    ending_at!(),
+    "   LIMIT $1) e ORDER BY not_after LIMIT $2"
+);
+const MENDED: &str = concat!(
+    "DELETE FROM alert a WHERE a.code = 'domain-expiring' AND a.subject > $1
+        AND a.subject <= coalesce($2, (SELECT max(subject) FROM alert WHERE code = 'domain-expiring')) AND NOT EXISTS (
         SELECT 1 FROM domain d JOIN certificate c ON c.id = d.certificate_id
         WHERE d.name = a.subject AND d.removed_at IS NULL AND d.removing_since IS NULL AND ",
     ending!(),
     ")"
 );
-const UNTOLD: &str = concat!(
-    "SELECT d.name, c.not_before, c.not_after FROM certificate c JOIN domain d ON d.id = c.domain_id WHERE ",
+const PART: &str = concat!(
+    "SELECT p.id, p.not_before, p.not_after, d.name FROM (
+        SELECT c.id, c.domain_id, c.not_before, c.not_after, ",
+    ending_at!(),
+    "   AS ending_at FROM certificate c WHERE ",
     ending!(),
-    " AND d.certificate_id = c.id AND d.removed_at IS NULL AND d.removing_since IS NULL
-      AND NOT EXISTS (SELECT 1 FROM alert a WHERE a.code = 'domain-expiring' AND a.subject = d.name) LIMIT $1"
+    "   AND ",
+    ending_at!(),
+    "   >= coalesce((SELECT ",
+    ending_at!(),
+    "   FROM certificate c WHERE c.id = $1), interval '-100 years')
+        AND ($1 IS NULL OR (",
+    ending_at!(),
+    "   , c.id) > (SELECT ",
+    ending_at!(),
+    "   , c.id FROM certificate c WHERE c.id = $1))
+        ORDER BY ",
+    ending_at!(),
+    "   , c.id LIMIT $2) p
+    LEFT JOIN domain d ON d.id = p.domain_id AND d.certificate_id = p.id AND d.removed_at IS NULL AND d.removing_since IS NULL
+        AND NOT EXISTS (SELECT 1 FROM alert a WHERE a.code = 'domain-expiring' AND a.subject = d.name)
+    ORDER BY p.ending_at, p.id"
 );
 
 #[async_trait]
@@ -73,19 +110,62 @@ impl Alerts for PostgresStore {
         &self,
         fence: Option<&Fence>,
         actor: &Actor,
-        limit: u32,
+        part: u32,
     ) -> Result<u64> {
-        let mut transaction = self.fenced("settle what expires", fence).await?;
-        transaction.execute(sql(OVER)).await?;
-        let untold = transaction.rows(sql(UNTOLD).bind(i64::from(limit))).await?;
-        let untold = untold.iter().map(|row| Ok(expiring(row)?.into()));
-        let untold = untold.collect::<Result<Vec<StandingAlert>>>()?;
+        let (mut mended, mut after, mut told) = (Some(String::new()), None, 0);
+        while let Some(from) = mended {
+            mended = self.forget_mended(fence, &from, part).await?;
+        }
+        loop {
+            let (events, last) = self.tell_ending(fence, actor, after, part).await?;
+            told += events;
+            after = last;
+            if after.is_none() {
+                return Ok(told);
+            }
+        }
+    }
+
+    async fn ending(&self, limit: u32) -> Result<Ending> {
+        let ending = sql(ENDING).bind(i64::from(COUNTED)).bind(i64::from(limit));
+        Ending::read(&self.pool.rows("find what was not renewed", ending).await?)
+    }
+}
+
+impl PostgresStore {
+    /// Forgets of one part of those who were told of, from this name on, those who are mended; gives where the next part begins.
+    async fn forget_mended(
+        &self,
+        fence: Option<&Fence>,
+        after: &str,
+        part: u32,
+    ) -> Result<Option<String>> {
+        let mut transaction = self.fenced("forget who is mended", fence).await?;
+        let next = sql(NEXT_TOLD).bind(after.to_owned()).bind(i64::from(part));
+        let next = transaction.row(next).await?.map(|row| row.text("subject")).transpose()?;
+        let mended = sql(MENDED).bind(after.to_owned()).bind(next.clone());
+        transaction.execute(mended).await?;
+        transaction.commit().await?;
+        Ok(next)
+    }
+
+    /// Tells of one part of those that are ending, from this certificate on; gives how many were told of, and where the next part begins.
+    async fn tell_ending(
+        &self,
+        fence: Option<&Fence>,
+        actor: &Actor,
+        after: Option<Uuid>,
+        part: u32,
+    ) -> Result<(u64, Option<Uuid>)> {
+        let mut transaction = self.fenced("tell of what expires", fence).await?;
+        let rows = sql(PART).bind(after).bind(i64::from(part.max(1)));
+        let EndingPart { untold, last } = EndingPart::read(&transaction.rows(rows).await?, part)?;
         let events = raise(&mut transaction, actor, &untold).await?;
         transaction.commit().await?;
         if events > 0 {
             self.herald.tell(&[Topic::Events]);
         }
-        Ok(events)
+        Ok((events, last))
     }
 }
 

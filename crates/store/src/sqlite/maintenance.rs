@@ -118,6 +118,10 @@ impl Maintenance for SqliteStore {
         Ok(pruned)
     }
 
+    async fn forget_departed(&self, fence: Option<&Fence>, limit: u32) -> Result<Option<u64>> {
+        self.unsee(fence, limit).await
+    }
+
     async fn check_fence(&self, fence: Option<&Fence>) -> Result<()> {
         self.fenced("look at a lease", fence).await?.commit().await
     }

@@ -1,6 +1,6 @@
 //! Alerts that stand: raised once, cleared once, whichever replica notices.
 
-use holdfast_store::{DOMAIN_EXPIRING, EventBody, EventCursor, SharedStore, StandingAlert};
+use holdfast_store::{DOMAIN_EXPIRING, Ending, EventBody, EventCursor, SharedStore, StandingAlert};
 
 use crate::{kit::*, raw::Raw};
 
@@ -11,6 +11,7 @@ on_both! {
 
 raw_on_both! {
     every_domain_whose_end_is_near_is_told_of_once,
+    an_end_is_near_in_proportion_to_the_life,
 }
 
 fn alert(code: &str, subject: &str) -> StandingAlert {
@@ -60,26 +61,51 @@ async fn every_domain_whose_end_is_near_is_told_of_once(raw: Raw) {
     for added in store.add_many(&new).await.unwrap() {
         added.unwrap();
     }
+    let settle = async || store.settle_expiring(None, &actor(), 10).await.unwrap();
     // Their lives began in 2023 and end in 2096: that is not near.
-    assert_eq!(store.settle_expiring(None, &actor(), 10).await.unwrap(), 0);
-    raw.execute(raw.ends_soon()).await;
+    assert_eq!((settle().await, store.ending(5).await.unwrap()), (0, Ending::default()));
+    // All at the same moment: no part ends between two that differ.
+    raw.execute(&raw.ends_soon()).await;
     // What other alerts stand is another matter.
     store.settle_alerts(None, &actor(), &[alert("stuck", "x")]).await.unwrap();
-    let mut pages = Vec::new();
-    for _ in 0..4 {
-        pages.push(store.settle_expiring(None, &actor(), 10).await.unwrap());
-    }
-    assert_eq!(pages, [10, 10, 5, 0]);
+    assert_eq!((settle().await, settle().await), (25, 0));
     store.settle_alerts(None, &actor(), &[]).await.unwrap();
-    assert_eq!(store.settle_expiring(None, &actor(), 10).await.unwrap(), 0, "told of again");
+    assert_eq!(settle().await, 0, "told of again");
     let lines = told(store).await;
     let lines: Vec<_> = lines.iter().filter(|(kind, ..)| kind == DOMAIN_EXPIRING).collect();
     let names: std::collections::HashSet<_> = lines.iter().map(|(_, name, _)| name).collect();
     assert_eq!((lines.len(), names.len()), (25, 25));
     assert!(lines[0].2.starts_with(&format!("the certificate of {} ends at ", lines[0].1)));
-    // One that is mended is near its end again some day, and told of again.
-    raw.execute("UPDATE certificate SET not_before = not_after WHERE serial = '7'").await;
-    assert_eq!(store.settle_expiring(None, &actor(), 10).await.unwrap(), 0);
-    raw.execute(raw.ends_soon()).await;
-    assert_eq!(store.settle_expiring(None, &actor(), 10).await.unwrap(), 1);
+    let ending = store.ending(5).await.unwrap();
+    assert_eq!((ending.count, ending.some.len()), (25, 5));
+    // Those that are mended, in every part, are near their end again some day, and told of again.
+    raw.execute(
+        "UPDATE certificate SET not_before = not_after WHERE serial IN ('3', '7', '12', '24')",
+    )
+    .await;
+    assert_eq!((settle().await, store.ending(5).await.unwrap().count), (0, 21));
+    raw.execute(&raw.ends_soon()).await;
+    assert_eq!((settle().await, settle().await), (4, 0));
+}
+
+/// Many that end sooner, and have all the time they need, hide none that has not.
+async fn an_end_is_near_in_proportion_to_the_life(raw: Raw) {
+    let store = &raw.store;
+    let new: Vec<_> =
+        (0..20).map(|n| imported(&format!("n{n:05}.example.com"), &n.to_string())).collect();
+    for added in store.add_many(&new).await.unwrap() {
+        added.unwrap();
+    }
+    raw.execute(&raw.lives(6, 2)).await;
+    assert_eq!(store.ending(10).await.unwrap(), Ending::default());
+    raw.execute(&format!("{} WHERE serial = '7'", raw.lives(81, 9))).await;
+    raw.execute(&format!("{} WHERE serial = '8'", raw.lives(80, 11))).await;
+    let near = store.ending(10).await.unwrap();
+    assert_eq!((near.count, near.some[0].name.as_str()), (1, "n00007.example.com"));
+    // The first to end first.
+    raw.execute(&format!("{} WHERE serial IN ('9', '10')", raw.lives(90, 0))).await;
+    let near = store.ending(1).await.unwrap();
+    assert_eq!((near.count, near.some.len()), (3, 1));
+    assert!(near.some[0].not_after <= store.ping().await.unwrap());
+    assert_eq!(store.settle_expiring(None, &actor(), 1).await.unwrap(), 3);
 }

@@ -57,3 +57,16 @@ async fn holds_the_store_open() {
     let _store = open(&url, Some(key), OpenOptions::default()).await.unwrap();
     tokio::task::spawn_blocking(live).await.unwrap();
 }
+
+/// Some parts, and never the end.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "run by other tests as a process of its own"]
+async fn forgets_what_was_seen() {
+    let (url, key) = ordered();
+    let store = open(&url, Some(key), OpenOptions::default()).await.unwrap();
+    for _ in 0..50 {
+        store.forget_departed(None, 50).await.unwrap().unwrap();
+        println!("ready");
+    }
+    tokio::task::spawn_blocking(live).await.unwrap();
+}

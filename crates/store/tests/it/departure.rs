@@ -25,6 +25,7 @@ on_both! {
 
 raw_on_both! {
     nothing_of_it_stays_behind,
+    however_much_it_was_seen_serving_it_is_gone_at_once,
 }
 
 fn all() -> Page {
@@ -224,9 +225,62 @@ async fn nothing_of_it_stays_behind(raw: Raw) {
     }
     store.remove_edge("removed", &actor()).await.unwrap().unwrap();
     edge(&store, "moved", "us").await;
-    for table in ["observation", "stranger", "adoption"] {
+    while store.forget_departed(None, 1).await.unwrap().is_some() {}
+    for table in ["observation", "stranger", "adoption", "departed_edge"] {
         let left = raw.number(&format!("SELECT count(*) FROM {table}")).await;
         assert_eq!(left, 0, "{table}");
     }
     assert_eq!(raw.number("SELECT count(*) FROM edge").await, 1);
+}
+
+/// The edge was seen serving something for all of these domains.
+async fn seen_serving(raw: &Raw, edge: &str, domains: &str) {
+    raw.execute(&format!(
+        "INSERT INTO observation (domain_id, edge_id, seen_at)
+         SELECT d.id, e.id, e.registered_at FROM ({domains}) d, edge e WHERE e.name = '{edge}'"
+    ))
+    .await;
+}
+
+/// Both were seen serving thousands of names. What one of them was is forgotten in parts, though whoever does it is killed or stopped on the way.
+async fn however_much_it_was_seen_serving_it_is_gone_at_once(raw: Raw) {
+    let id = deploying(&raw.store, "shop.example.com", "1").await.domain.id;
+    let gone = edge(&raw.store, "gone", "default").await.id;
+    let stays = edge(&raw.store, "stays", "default").await.id;
+    see(&raw.store, gone, id, Some("sha-1"), None).await;
+    see(&raw.store, stays, id, Some("sha-1"), None).await;
+    let numbers = "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 4000)";
+    seen_serving(&raw, "gone", &format!("{numbers} SELECT {} AS id FROM n", raw.some_id())).await;
+    seen_serving(&raw, "stays", "SELECT domain_id AS id FROM observation WHERE sha256 IS NULL")
+        .await;
+    let seen = async |raw: &Raw| raw.number("SELECT count(*) FROM observation").await;
+    assert_eq!(seen(&raw).await, 8_002);
+
+    raw.store.remove_edge("gone", &actor()).await.unwrap().unwrap();
+    // From the first moment on, and though one of its name comes back.
+    let counted = async |raw: &Raw| {
+        let status = raw.store.deployment(id).await.unwrap();
+        (status.live, status.serving)
+    };
+    assert_eq!(counted(&raw).await, (1, 1));
+    edge(&raw.store, "gone", "default").await;
+    assert_eq!(counted(&raw).await, (2, 1));
+
+    let raw = raw.killed_while("forgets_what_was_seen").await;
+    let after_the_kill = seen(&raw).await;
+    assert!(after_the_kill < 8_002 && after_the_kill > 4_001, "{after_the_kill}");
+    for pace in 0..20 {
+        let store = raw.store.clone();
+        let stopped = tokio::spawn(async move { store.forget_departed(None, 50).await });
+        for _ in 0..pace {
+            tokio::task::yield_now().await;
+        }
+        stopped.abort();
+        stopped.await.ok();
+    }
+    assert_eq!(counted(&raw).await, (2, 1));
+    while raw.store.forget_departed(None, 500).await.unwrap().is_some() {}
+    assert_eq!(seen(&raw).await, 4_001);
+    assert_eq!(raw.number("SELECT count(*) FROM departed_edge").await, 0);
+    assert_eq!(counted(&raw).await, (2, 1));
 }

@@ -6,12 +6,13 @@ use sqlx::{
     AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _, SqliteConnection,
 };
 
-use crate::kit::opened;
+use crate::{child, kit::opened};
 
 pub(crate) struct Raw {
     pub(crate) store: SharedStore,
     url: String,
-    _directory: Option<Scratch>,
+    key: MasterKey,
+    directory: Option<Scratch>,
 }
 
 /// Makes a test on each database of each scenario that goes past the store.
@@ -45,8 +46,9 @@ impl Raw {
     }
 
     async fn at(url: String, directory: Option<Scratch>) -> Self {
-        let store = opened(&url, &MasterKey::generate().unwrap()).await;
-        Self { store, url, _directory: directory }
+        let key = MasterKey::generate().unwrap();
+        let store = opened(&url, &key).await;
+        Self { store, url, key, directory }
     }
 
     fn is_postgres(&self) -> bool {
@@ -58,13 +60,34 @@ impl Raw {
         if self.is_postgres() { "gen_random_uuid()" } else { "randomblob(16)" }
     }
 
-    /// Says of every certificate that it lives for ninety days and ends in five.
-    pub(crate) fn ends_soon(&self) -> &'static str {
+    /// Says of every certificate that it lived for so many days and ends in so many.
+    pub(crate) fn lives(&self, lived: u32, left: u32) -> String {
         if self.is_postgres() {
-            "UPDATE certificate SET not_before = now() - interval '85 days', not_after = now() + interval '5 days'"
+            format!(
+                "UPDATE certificate SET not_before = now() - interval '{lived} days', not_after = now() + interval '{left} days'"
+            )
         } else {
-            "UPDATE certificate SET not_before = (unixepoch() - 85 * 86400) * 1000000, not_after = (unixepoch() + 5 * 86400) * 1000000"
+            format!(
+                "UPDATE certificate SET not_before = (unixepoch() - {lived} * 86400) * 1000000, not_after = (unixepoch() + {left} * 86400) * 1000000"
+            )
         }
+    }
+
+    /// Says of every certificate that it lives for ninety days and ends in five.
+    pub(crate) fn ends_soon(&self) -> String {
+        self.lives(85, 5)
+    }
+
+    /// Gives the store to a process of its own, which is killed as soon as it has begun; and opens it again.
+    pub(crate) async fn killed_while(self, test: &str) -> Self {
+        let Self { store, url, key, directory } = self;
+        drop(store);
+        let mut child = child::start(test, &url, &key);
+        child::wait_ready(&mut child);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let store = opened(&url, &key).await;
+        Self { store, url, key, directory }
     }
 
     pub(crate) async fn execute(&self, sql: &str) {

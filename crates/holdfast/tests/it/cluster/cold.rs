@@ -1,6 +1,8 @@
 //! Many first starts at once on an empty database: exactly one of each thing is made.
 
-use holdfast_testkit::{Postgres, Process, Scratch, eventually, free_port};
+use std::process::Command;
+
+use holdfast_testkit::{Postgres, Process, Proxy, Scratch, Way, eventually, free_port};
 
 use super::group::{MASTER_KEY, sql};
 use crate::{
@@ -49,10 +51,29 @@ fn directory(network: &Network, url: &str, security: &str) -> Scratch {
 }
 
 fn start(network: &Network, url: &str, security: &str) -> Start {
-    let directory = directory(network, url, security);
+    named("cold", directory(network, url, security), &[])
+}
+
+/// Starts it under this name.
+fn named(name: &str, directory: Scratch, environment: &[(&str, String)]) -> Start {
     let mut command = program();
     command.args(["server", "--config", &word(&directory.path().join("holdfast.toml"))]);
-    Start { process: Process::spawn("cold", &command).unwrap(), directory }
+    if name != "cold" {
+        command.env("POD_NAME", name);
+    }
+    command.envs(environment.iter().cloned());
+    Start { process: Process::spawn(name, &command).unwrap(), directory }
+}
+
+/// Waits until one of these holds a lease: which.
+async fn holder<'a>(url: &str, lease: &str, starts: &'a [(&str, Start)]) -> &'a Start {
+    let query = format!("SELECT holder FROM lease WHERE name = '{lease}' AND expires_at > now()");
+    eventually(2 * SOON, lease, async || {
+        let holder = sql(url, &query);
+        let found = starts.iter().find(|(name, _)| *name == holder.trim());
+        found.map(|(_, start)| start).ok_or(holder)
+    })
+    .await
 }
 
 #[tokio::test]
@@ -107,6 +128,77 @@ async fn without_the_lease_one_token_is_made_all_the_same() {
         |name: &str| starts.iter().filter(|one| one.directory.path().join(name).exists()).count();
     assert_eq!((there("admin.token"), there("admin.token.new")), (1, 0));
     assert_eq!(sql(&url, "SELECT count(*) FROM token").trim(), "1");
+}
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// Held up in the middle of it, with the lease in its hands, and killed there: another makes what is made once.
+#[tokio::test]
+async fn whoever_makes_what_is_made_once_may_be_killed() {
+    let network = Network::start().await;
+    let url = Postgres::shared().await.unwrap().database().await.unwrap();
+    let key = format!("master_key = \"{MASTER_KEY}\"");
+    let config = directory(&network, &url, &key);
+    Ended::of(program().args(["migrate", "--config", &word(&config.path().join("holdfast.toml"))]))
+        .done();
+    let mut stubborn = Command::new("psql");
+    stubborn.args([&url, "--no-psqlrc", "--command"]);
+    stubborn.arg("BEGIN; SELECT one FROM first_token FOR UPDATE; SELECT pg_sleep(600)");
+    let _stubborn = Process::spawn("stubborn", &stubborn).unwrap();
+    let others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE '%pg_sleep%'";
+    eventually(SOON, "the row to be held", async || {
+        match sql(&url, &format!("SELECT count(*) {others} AND wait_event = 'PgSleep'")).trim() {
+            "1" => Ok(()),
+            other => Err(other.to_owned()),
+        }
+    })
+    .await;
+    let starts = NAMES.map(|name| (name, named(name, directory(&network, &url, &key), &[])));
+    let first = holder(&url, "bootstrap-coordinator", &starts).await;
+    first.process.kill().await.unwrap();
+    sql(&url, &format!("SELECT pg_terminate_backend(pid) {others}"));
+    for (_, one) in starts.iter().filter(|(_, one)| one.process.status().is_none()) {
+        one.process.wait_for_line(2 * SOON, is_ready).await.unwrap();
+    }
+    let made = starts.iter().filter(|(_, one)| one.directory.path().join("admin.token").exists());
+    assert_eq!(made.count(), 1, "one admin token file");
+    assert_eq!(sql(&url, "SELECT count(*) FROM token").trim(), "1");
+}
+
+/// The CA does not answer whoever registers the account; that one is killed, or stands still. Another registers it, once.
+#[tokio::test]
+async fn whoever_registers_the_account_may_be_killed_or_paused() {
+    let network = Network::start().await;
+    let key = format!("master_key = \"{MASTER_KEY}\"");
+    for paused in [false, true] {
+        let url = Postgres::shared().await.unwrap().database().await.unwrap();
+        let ca = Proxy::before(network.ca).await.unwrap();
+        ca.hold(Way::ToServer);
+        let by = [("HOLDFAST__ACME__DIRECTORY", format!("https://{}/directory", ca.address()))];
+        let starts = NAMES.map(|name| (name, named(name, directory(&network, &url, &key), &by)));
+        let first = holder(&url, "acme-writer", &starts).await;
+        match paused {
+            true => first.process.pause().unwrap(),
+            false => {
+                first.process.kill().await.unwrap();
+            }
+        }
+        ca.resume().await;
+        let accounts = "SELECT count(*), count(url) FROM acme_account";
+        eventually(2 * SOON, "the account", async || match sql(&url, accounts) {
+            made if made.replace(' ', "").trim() == "1|1" => Ok(()),
+            other => Err(other),
+        })
+        .await;
+        let known = sql(&url, "SELECT url FROM acme_account");
+        if paused {
+            first.process.resume().unwrap();
+            first.process.wait_for_line(SOON, is_ready).await.unwrap();
+        }
+        // Whoever comes later, or wakes up, finds it as it is.
+        assert_eq!(sql(&url, accounts).replace(' ', "").trim(), "1|1");
+        assert_eq!(sql(&url, "SELECT url FROM acme_account"), known);
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 //! An edge comes, or goes for good: by a person's word, or because it is of another group now.
 //!
-//! Whatever it said goes with it in one transaction, so that nothing can be taken for the word of an edge of the same name that
-//! comes later.
+//! It goes in one short transaction, and counts for nothing from then on: whoever reads what was seen reads it through the edge's row, and an edge
+//! of the same name that comes later has another id. What was seen at it may be a million names, which no index lists by edge, because a report
+//! must not pay for what happens so rarely: a chore forgets them, some at a time, and goes on where it was whoever is killed.
 
 use holdfast_gateway::point::{Point, around};
 use sqlx::Postgres;
@@ -9,43 +10,34 @@ use uuid::Uuid;
 
 use super::{REGISTER, sql};
 use crate::{
-    Actor, Error, NewEdge, RemovedEdge, Result, Topic,
+    Actor, Error, Fence, NewEdge, RemovedEdge, Result, Topic,
     pool::Transaction,
     postgres::{PostgresStore, domain::due_unless_claimed, event},
+    query::departure::{DEPART, DEPARTED, DONE, DONE_TO, FORGET, NEXT, UNSEE, UNSEE_REST},
     row::Fields as _,
 };
 
 const LOCK: &str = "SELECT id, edge_group FROM edge WHERE name = $1 FOR UPDATE";
 
-/// It may have been seen serving a million names, which no index lists by edge: a report must not pay for what happens so rarely.
-const UNHURRIED: &str = "
-    SELECT set_config('statement_timeout', '10min', true), set_config('enable_seqscan', 'on', true)";
-
 const REVOKE: &str = "
     UPDATE token SET revoked_at = clock_timestamp() WHERE edge = $1 AND scope = 'edge' AND revoked_at IS NULL RETURNING name";
 
-/// What waits for it need not. A domain that is being removed looks again by itself soon.
+/// What waits for it need not. Of very many, and of those being removed, each looks again by itself soon.
 const NUDGE: &str = concat!(
-    "WITH waiting AS (SELECT id FROM domain WHERE state = 'CertificateDeploying' AND edge_group = $1 AND removed_at IS NULL
-        ORDER BY id FOR NO KEY UPDATE)
+    "WITH few AS MATERIALIZED (
+        SELECT id FROM domain WHERE state = 'CertificateDeploying' AND edge_group = $1 AND removed_at IS NULL LIMIT 1000),
+    waiting AS (
+        SELECT id FROM domain WHERE id IN (SELECT id FROM few) AND state = 'CertificateDeploying' ORDER BY id FOR NO KEY UPDATE)
     UPDATE domain d SET nudged = true, ",
     due_unless_claimed!(),
     " FROM waiting w WHERE d.id = w.id"
 );
 
-/// In this order: whoever finishes a domain's removal takes its row before what was seen of it, too.
-const FORGET: [&str; 4] = [
-    "DELETE FROM stranger WHERE edge_id = $1",
-    "DELETE FROM adoption WHERE edge_id = $1",
-    "DELETE FROM observation WHERE edge_id = $1",
-    "DELETE FROM edge WHERE id = $1",
-];
-
 impl PostgresStore {
     /// Makes an edge known; one of that name in another group goes first.
     pub(super) async fn take_in(&self, new: &NewEdge) -> Result<()> {
         let (name, group) = (new.name.as_str(), new.group.as_str());
-        let mut transaction = self.pool.begin("register an edge").await?.unhurried();
+        let mut transaction = self.pool.begin("register an edge").await?;
         let before = locked(&mut transaction, name).await?;
         let moved = before.filter(|(_, of)| *of != group);
         if let Some((id, of)) = &moved {
@@ -65,7 +57,7 @@ impl PostgresStore {
     }
 
     pub(super) async fn dismiss(&self, name: &str, actor: &Actor) -> Result<Option<RemovedEdge>> {
-        let mut transaction = self.pool.begin("remove an edge").await?.unhurried();
+        let mut transaction = self.pool.begin("remove an edge").await?;
         let Some((id, group)) = locked(&mut transaction, name).await? else {
             transaction.abandon().await?;
             return Ok(None);
@@ -79,6 +71,33 @@ impl PostgresStore {
         around(Point::STORE_OBSERVE, transaction.commit()).await?;
         self.herald.tell(&[Topic::Work, Topic::Deployments, Topic::Events]);
         Ok(Some(removed))
+    }
+
+    /// One part of what an edge that is gone was seen serving; see [`crate::Maintenance::forget_departed`].
+    pub(in crate::postgres) async fn unsee(
+        &self,
+        fence: Option<&Fence>,
+        limit: u32,
+    ) -> Result<Option<u64>> {
+        let mut transaction = self.fenced("forget what was seen", fence).await?;
+        let Some(edge) = transaction.row(sql(DEPARTED)).await? else {
+            transaction.abandon().await?;
+            return Ok(None);
+        };
+        let (id, done_to) = (edge.id("id")?, edge.id("done_to")?);
+        let next = sql(NEXT).bind(done_to).bind(i64::from(limit));
+        let (forget, done) = match transaction.row(next).await? {
+            Some(next) => {
+                let next = next.id("domain_id")?;
+                let part = sql(UNSEE).bind(id).bind(done_to).bind(next);
+                (part, sql(DONE_TO).bind(id).bind(next))
+            }
+            None => (sql(UNSEE_REST).bind(id).bind(done_to), sql(DONE).bind(id)),
+        };
+        let forgotten = transaction.execute(forget).await?.rows_affected();
+        transaction.execute(done).await?;
+        around(Point::STORE_OBSERVE, transaction.commit()).await?;
+        Ok(Some(forgotten))
     }
 }
 
@@ -95,8 +114,8 @@ async fn forget(
     edge: Uuid,
     group: &str,
 ) -> Result<()> {
-    transaction.execute(sql(UNHURRIED)).await?;
     transaction.execute(sql(NUDGE).bind(group)).await?;
+    transaction.execute(sql(DEPART).bind(edge)).await?;
     for table in FORGET {
         transaction.execute(sql(table).bind(edge)).await?;
     }

@@ -1,14 +1,16 @@
 //! An edge comes, or goes for good: by a person's word, or because it is of another group now.
 //!
-//! Whatever it said goes with it in one transaction, so that nothing can be taken for the word of an edge of the same name that
-//! comes later.
+//! It goes in one short transaction, and counts for nothing from then on: whoever reads what was seen reads it through the edge's row, and an edge
+//! of the same name that comes later has another id. What was seen at it may be a million names, which no index lists by edge, because a report
+//! must not pay for what happens so rarely: a chore forgets them, some at a time, and goes on where it was whoever is killed.
 
 use holdfast_gateway::point::{Point, around};
 use uuid::Uuid;
 
 use super::{REGISTER, sql};
 use crate::{
-    Actor, NewEdge, RemovedEdge, Result, Topic,
+    Actor, Fence, NewEdge, RemovedEdge, Result, Topic,
+    query::departure::{DEPART, DEPARTED, DONE, DONE_TO, FORGET, NEXT, UNSEE, UNSEE_REST},
     row::Fields as _,
     sqlite::{SqliteStore, Tx, domain::due_unless_claimed, event, now, time},
 };
@@ -17,19 +19,12 @@ const KNOWN: &str = "SELECT id, edge_group FROM edge WHERE name = $1";
 const REVOKE: &str = "
     UPDATE token SET revoked_at = $2 WHERE edge = $1 AND scope = 'edge' AND revoked_at IS NULL RETURNING name";
 
-/// What waits for it need not. A domain that is being removed looks again by itself soon.
+/// What waits for it need not. Of very many, and of those being removed, each looks again by itself soon.
 const NUDGE: &str = concat!(
     "UPDATE domain SET nudged = 1, ",
     due_unless_claimed!(),
-    " WHERE state = 'CertificateDeploying' AND edge_group = $1 AND removed_at IS NULL"
+    " WHERE id IN (SELECT id FROM domain WHERE state = 'CertificateDeploying' AND edge_group = $1 AND removed_at IS NULL LIMIT 1000)"
 );
-
-const FORGET: [&str; 4] = [
-    "DELETE FROM stranger WHERE edge_id = $1",
-    "DELETE FROM adoption WHERE edge_id = $1",
-    "DELETE FROM observation WHERE edge_id = $1",
-    "DELETE FROM edge WHERE id = $1",
-];
 
 impl SqliteStore {
     /// Makes an edge known; one of that name in another group goes first.
@@ -65,6 +60,33 @@ impl SqliteStore {
         self.tell(&[Topic::Work, Topic::Deployments, Topic::Events]);
         Ok(Some(removed))
     }
+
+    /// One part of what an edge that is gone was seen serving; see [`crate::Maintenance::forget_departed`].
+    pub(in crate::sqlite) async fn unsee(
+        &self,
+        fence: Option<&Fence>,
+        limit: u32,
+    ) -> Result<Option<u64>> {
+        let mut transaction = self.fenced("forget what was seen", fence).await?;
+        let Some(edge) = transaction.row(sql(DEPARTED)).await? else {
+            transaction.abandon().await?;
+            return Ok(None);
+        };
+        let (id, done_to) = (edge.id("id")?, edge.bytes("done_to")?);
+        let next = sql(NEXT).bind(done_to.clone()).bind(i64::from(limit));
+        let (forget, done) = match transaction.row(next).await? {
+            Some(next) => {
+                let next = next.id("domain_id")?;
+                let part = sql(UNSEE).bind(id).bind(done_to).bind(next);
+                (part, sql(DONE_TO).bind(id).bind(next))
+            }
+            None => (sql(UNSEE_REST).bind(id).bind(done_to), sql(DONE).bind(id)),
+        };
+        let forgotten = transaction.execute(forget).await?.rows_affected();
+        transaction.execute(done).await?;
+        around(Point::STORE_OBSERVE, transaction.commit()).await?;
+        Ok(Some(forgotten))
+    }
 }
 
 async fn known(transaction: &mut Tx, name: &str) -> Result<Option<(Uuid, String)>> {
@@ -74,6 +96,7 @@ async fn known(transaction: &mut Tx, name: &str) -> Result<Option<(Uuid, String)
 
 async fn forget(transaction: &mut Tx, edge: Uuid, group: &str) -> Result<()> {
     transaction.execute(sql(NUDGE).bind(group).bind(time(now()))).await?;
+    transaction.execute(sql(DEPART).bind(edge)).await?;
     for table in FORGET {
         transaction.execute(sql(table).bind(edge)).await?;
     }
