@@ -2,8 +2,8 @@
 
 use holdfast_model::{Outcome, State};
 use holdfast_store::{
-    EdgeReport, Error, EventCursor, MasterKey, NewEdge, Observation, OpenOptions, Products,
-    Revision, Secret, SharedStore, migrate, open,
+    EdgeReport, Error, EventCursor, MasterKey, NewEdge, NewToken, Observation, OpenOptions,
+    Products, Revision, Scope, Secret, SharedStore, migrate, open,
 };
 use holdfast_testkit::{Postgres, eventually};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
@@ -51,6 +51,24 @@ async fn twenty_migrate_at_once_in_one_process() {
         async move { migrate(&url).await.unwrap() }
     })
     .await;
+}
+
+/// Whoever makes the first token waits for one who is at it, and then sees what that one made.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_token_waits_for_another_that_is_being_made() {
+    let (store, _, url) = replicas().await;
+    let (mut making, mut watching) = (raw(&url).await, raw(&url).await);
+    let mut first = making.begin().await.unwrap();
+    first.execute("SELECT one FROM first_token FOR UPDATE").await.unwrap();
+    let made = "INSERT INTO token (id, name, scope, hash, created_at)
+        VALUES (gen_random_uuid(), 'admin', 'admin', decode(repeat('00', 32), 'hex'), clock_timestamp())";
+    first.execute(made).await.unwrap();
+    let (name, scope) = ("admin".to_owned(), Scope::Admin);
+    let new = NewToken { name, scope, hash: [1; 32], edge: None, group: None };
+    let second = tokio::spawn(async move { store.keep_first_token(&new).await });
+    blocked(&mut watching, "SELECT one FROM first_token").await;
+    first.commit().await.unwrap();
+    assert_eq!(second.await.unwrap().unwrap(), None);
 }
 
 /// Others work on while the schema is migrated: what they hold is waited for a little, let be, and asked for again.
