@@ -11,6 +11,10 @@ use holdfast_store::Revision;
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// No longer than this is anybody left alone, whatever they ask for. An edge counts as live for thirty seconds: with the
+/// heartbeat before it, a quarter more so that not everybody is back at once, and the way there, it is in time.
+const LONGEST_ASKED: Duration = Duration::from_secs(12);
+
 /// Why the edge did not do it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -217,11 +221,11 @@ impl Error {
         )
     }
 
-    /// For how long the control plane wants to be left alone, if it said so.
+    /// For how long the control plane wants to be left alone, if it said so; never for so long that the edge would count as gone.
     #[must_use]
-    pub const fn asked_rest(&self) -> Option<Duration> {
+    pub fn asked_rest(&self) -> Option<Duration> {
         match self {
-            Self::Busy { after, .. } => Some(*after),
+            Self::Busy { after, .. } => Some((*after).min(LONGEST_ASKED)),
             _ => None,
         }
     }

@@ -4,13 +4,13 @@
 //! and can be given up on. Waiting is a long poll, so that the control plane never dials in.
 
 mod http;
+mod session;
 mod store;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use holdfast_model::Note;
-use holdfast_store::{Adoption, Bundle, Change, Changes, EdgeReport, Revision, Stranger};
+use holdfast_store::{Adoption, Bundle, Change, Changes, EdgeReport, Revision};
 
 use crate::Result;
 
@@ -41,26 +41,6 @@ pub struct Listing {
     pub revision: Revision,
 }
 
-/// How taking a file over went.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Adopted {
-    /// Which file, for which name.
-    pub adoption: Adoption,
-    /// Why not.
-    pub error: Option<Note>,
-}
-
-/// What an edge tells.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Report {
-    /// What was applied and seen.
-    pub seen: EdgeReport,
-    /// All files that are none of ours, when that changed.
-    pub strangers: Option<Vec<Stranger>>,
-    /// How taking over went.
-    pub adopted: Vec<Adopted>,
-}
-
 /// Where the certificate of a change is had.
 #[async_trait]
 pub trait Bundles: Send + Sync {
@@ -81,7 +61,7 @@ pub trait Feed: Bundles {
     /// Everything that is to be served; whole, or an error.
     async fn desired(&self) -> Result<Listing>;
 
-    /// Hands a report over; without observations it is the sign of life. Fails with
+    /// Hands a report over; without observations it is the sign of life. Its order is the feed's to give: that of these calls. Fails with
     /// [`Unregistered`](crate::Error::Unregistered) when the edge is not known any more.
-    async fn report(&self, report: &Report) -> Result<()>;
+    async fn report(&self, report: &EdgeReport) -> Result<()>;
 }

@@ -22,12 +22,11 @@ mod turn;
 pub use agent::{AgentConfig, run_agent};
 pub use builtin::{BuiltinEdge, EdgeConfig, EdgeLimits, Source, StoreSource, Tallied};
 pub use error::{Error, Result};
-pub use feed::{
-    Adopted, Bundles, Feed, HttpFeed, HttpFeedConfig, Listing, News, Report, StoreFeed,
-};
+pub use feed::{Bundles, Feed, HttpFeed, HttpFeedConfig, Listing, News, StoreFeed};
 pub use files::{FilesConfig, FilesTarget, Layout};
 pub use fingerprint::fingerprint;
 pub use haproxy::{HaproxyConfig, HaproxyTarget, RuntimeAddress};
+pub use holdfast_store::Adopted;
 pub use observe::Observing;
 pub use probe::Prober;
 pub use status::{Recorder, Status, serve_status};

@@ -11,7 +11,7 @@ use holdfast_model::{DomainId, Hostname, Note, Timestamp};
 use uuid::Uuid;
 
 use crate::{
-    Actor, CertificateId, Error, Page, Paged, Result,
+    Actor, Adopted, CertificateId, Error, Page, Paged, Result, Stranger,
     row::{Fields, change},
 };
 
@@ -75,8 +75,6 @@ pub struct EdgeIdentity {
     pub id: EdgeId,
     /// Its group.
     pub group: String,
-    /// How its agent last said to work.
-    pub mode: Option<String>,
 }
 
 /// An edge as last heard of.
@@ -169,6 +167,15 @@ pub struct Observation {
     pub error: Option<Note>,
 }
 
+/// Which report of an edge it is. Sessions rise, and sequences rise within one: a report that was held up on its way is told by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ReportOrder {
+    /// The registration it follows, by [`Edges::open_session`].
+    pub session: i64,
+    /// Its place among those of the session.
+    pub sequence: i64,
+}
+
 /// A report: what was applied and seen. Also the sign of life, when empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EdgeReport {
@@ -178,6 +185,14 @@ pub struct EdgeReport {
     pub observations: Vec<Observation>,
     /// A complaint about the edge as a whole.
     pub error: Option<Note>,
+    /// All files there that are none of ours; none where nothing changed.
+    pub strangers: Option<Vec<Stranger>>,
+    /// How taking over files went. Of those that were asked for, each is told once.
+    pub adopted: Vec<Adopted>,
+    /// How the agent works, where it says so.
+    pub mode: Option<String>,
+    /// Which of the edge's reports it is; none from an agent that does not count them.
+    pub order: Option<ReportOrder>,
 }
 
 /// How a domain's newest deployment stands.
@@ -265,9 +280,13 @@ pub trait Edges: Send + Sync {
     /// Everything a group should serve, in parts. `RevisionGone` when a restore came between two parts.
     async fn desired(&self, group: &str, page: &Page) -> Result<Desired>;
 
-    /// Takes a report, and makes domains that wait for it due. What it says of domains of other groups is not heard, nor that it has
-    /// applied what is not there yet: that is of a future which was lost, and it counts as having applied nothing.
-    async fn observe(&self, edge: EdgeId, report: &EdgeReport) -> Result<()>;
+    /// Begins a session of an edge's reports; later than all that were begun before.
+    async fn open_session(&self, edge: EdgeId) -> Result<i64>;
+
+    /// Takes a report, all of it or nothing, and makes domains that wait for it due. What it says of domains of other groups is not
+    /// heard, nor that it has applied what is not there yet: that is of a future which was lost, and it counts as having applied nothing.
+    /// A report that comes after a later one of the same edge changes nothing; one of a session that was never opened is `NotFound`.
+    async fn observe(&self, edge: EdgeId, report: &EdgeReport, actor: &Actor) -> Result<()>;
 
     /// How a domain's deployment stands.
     async fn deployment(&self, domain: DomainId) -> Result<DeploymentStatus>;

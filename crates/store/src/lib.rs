@@ -53,7 +53,7 @@ pub use desk::{ChallengeDesk, is_token};
 pub use domain::{Added, DomainFilter, DomainPatch, Domains, Import, NewDomain};
 pub use edge::{
     Change, Changes, DeploymentStatus, Desired, Edge, EdgeAgent, EdgeId, EdgeIdentity, EdgeReport,
-    Edges, NewEdge, Observation, Refusal, RemovedEdge, Revision, Seen,
+    Edges, NewEdge, Observation, Refusal, RemovedEdge, ReportOrder, Revision, Seen,
 };
 pub use error::{Error, Result};
 pub use event::{Actor, Event, EventBody, EventCursor, Events};
@@ -66,7 +66,7 @@ pub use order::{Order, OrderId, Orders};
 pub use page::{Page, Paged};
 pub use replica::{Beat, NewReplica, Replica, Replicas};
 pub use secret::Secret;
-pub use stranger::{Adopt, Adoption, Stranger, Strangers};
+pub use stranger::{Adopt, Adopted, Adoption, Stranger, Strangers};
 pub use task::{TaskRun, TaskStatus, Tasks};
 pub use token::{NewToken, Scope, Token, TokenId, Tokens};
 pub use vital::{COUNTED, Expiring, VitalSigns, Vitals};

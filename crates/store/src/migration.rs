@@ -51,6 +51,11 @@ pub(crate) const POSTGRES: &[Migration] = &[
         name: "departure",
         sql: include_str!("../migrations/postgres/0008_departure.sql"),
     },
+    Migration {
+        version: 9,
+        name: "session",
+        sql: include_str!("../migrations/postgres/0009_session.sql"),
+    },
 ];
 
 /// SQLite's.
@@ -90,6 +95,11 @@ pub(crate) const SQLITE: &[Migration] = &[
         version: 8,
         name: "departure",
         sql: include_str!("../migrations/sqlite/0008_departure.sql"),
+    },
+    Migration {
+        version: 9,
+        name: "session",
+        sql: include_str!("../migrations/sqlite/0009_session.sql"),
     },
 ];
 

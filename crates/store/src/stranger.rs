@@ -1,10 +1,10 @@
 //! Strangers: files at an edge that serve certificates and are none of ours; and adoptions: a person's request that the edge
 //! take such a file over for a name of ours.
 //!
-//! A request is delivered with the next answer to the edge, again and again until the edge has said how it went.
+//! A request is delivered with the next answer to the edge, again and again until a report has said how it went.
 
 use async_trait::async_trait;
-use holdfast_model::Hostname;
+use holdfast_model::{Hostname, Note};
 
 use crate::{Actor, EdgeId, Page, Paged, Result};
 
@@ -38,6 +38,29 @@ pub struct Adoption {
     pub name: Hostname,
 }
 
+/// How taking a file over went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Adopted {
+    /// Which file, for which name.
+    pub adoption: Adoption,
+    /// Why not.
+    pub error: Option<Note>,
+}
+
+impl Adopted {
+    /// As the event log tells it: what kind of event, and its words.
+    pub(crate) fn told(&self, edge: &str) -> (&'static str, String) {
+        let file = &self.adoption.file;
+        match &self.error {
+            None => ("edge-adopted", format!("edge `{edge}` took over {file}")),
+            Some(note) => {
+                let why = &note.detail;
+                ("edge-adopt-failed", format!("edge `{edge}` did not take over {file}: {why}"))
+            }
+        }
+    }
+}
+
 /// Which files a person wants taken over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Adopt {
@@ -68,9 +91,6 @@ impl Adopt {
 /// Strangers and adoptions.
 #[async_trait]
 pub trait Strangers: Send + Sync {
-    /// Keeps these as all the strangers of an edge.
-    async fn keep_strangers(&self, edge: EdgeId, strangers: &[Stranger]) -> Result<()>;
-
     /// The strangers of an edge, by file.
     async fn strangers(&self, edge: EdgeId, page: &Page) -> Result<Paged<Stranger>>;
 
@@ -79,7 +99,4 @@ pub trait Strangers: Send + Sync {
 
     /// What an edge is to be told to take over now: what it was not told yet, or told a while ago without an answer.
     async fn adoptions(&self, edge: EdgeId) -> Result<Vec<Adoption>>;
-
-    /// The edge has said how these went; gives those that it had been asked for, each once.
-    async fn adopted(&self, edge: EdgeId, done: &[Adoption]) -> Result<Vec<Adoption>>;
 }

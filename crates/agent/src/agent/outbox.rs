@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use holdfast_model::{DomainId, Note};
-use holdfast_store::{EdgeReport, Observation, Revision, Stranger};
+use holdfast_store::{Adopted, EdgeReport, Observation, Revision, Stranger};
 use tokio::sync::Notify;
-
-use crate::{Adopted, Report};
 
 /// So many unreported observations make the follower wait.
 const LIMIT: usize = 4_096;
@@ -127,16 +125,18 @@ impl Outbox {
     }
 
     /// The next report. The revision goes out with the last of what it covers.
-    pub(super) fn draft(&self, limit: usize) -> Report {
+    pub(super) fn draft(&self, limit: usize) -> EdgeReport {
         let state = self.lock();
         let observations: Vec<_> = state.observations.values().take(limit).cloned().collect();
         let all = observations.len() == state.observations.len();
-        let seen = EdgeReport {
+        EdgeReport {
             up_to: if all { state.settled } else { state.reported },
             observations,
             error: state.complaints.values().next().cloned(),
-        };
-        Report { seen, strangers: state.strangers.clone(), adopted: state.adopted.clone() }
+            strangers: state.strangers.clone(),
+            adopted: state.adopted.clone(),
+            ..EdgeReport::default()
+        }
     }
 
     /// The revision as last reported.
@@ -145,14 +145,14 @@ impl Outbox {
     }
 
     /// The report is done with; is there more? What was seen anew meanwhile stays.
-    pub(super) fn done_with(&self, report: &Report) -> bool {
+    pub(super) fn done_with(&self, report: &EdgeReport) -> bool {
         let mut state = self.lock();
-        for observation in &report.seen.observations {
+        for observation in &report.observations {
             if state.observations.get(&observation.domain) == Some(observation) {
                 state.observations.remove(&observation.domain);
             }
         }
-        state.reported = report.seen.up_to;
+        state.reported = report.up_to;
         if state.strangers == report.strangers {
             state.strangers = None;
         }
@@ -181,13 +181,13 @@ mod tests {
         }
         outbox.settled(at(7));
         let first = outbox.draft(2);
-        assert_eq!((first.seen.observations.len(), first.seen.up_to), (2, at(1)));
+        assert_eq!((first.observations.len(), first.up_to), (2, at(1)));
         assert!(outbox.done_with(&first));
         let last = outbox.draft(2);
-        assert_eq!((last.seen.observations.len(), last.seen.up_to), (1, at(7)));
+        assert_eq!((last.observations.len(), last.up_to), (1, at(7)));
         assert!(!outbox.done_with(&last));
         outbox.settled(at(3));
-        assert_eq!(outbox.draft(2).seen.up_to, at(7));
+        assert_eq!(outbox.draft(2).up_to, at(7));
     }
 
     #[test]
@@ -198,6 +198,6 @@ mod tests {
         let report = outbox.draft(10);
         outbox.saw(Observation { sha256: Some("new".to_owned()), ..old });
         assert!(outbox.done_with(&report));
-        assert_eq!(outbox.draft(10).seen.observations[0].sha256.as_deref(), Some("new"));
+        assert_eq!(outbox.draft(10).observations[0].sha256.as_deref(), Some("new"));
     }
 }

@@ -6,7 +6,7 @@ use super::outbox::Outbox;
 use super::trouble::Trouble;
 use super::{AgentConfig, within};
 use crate::error::chain;
-use crate::{Error, Feed, Report};
+use crate::{Error, Feed};
 
 /// Runs until the edge must register again.
 pub(super) async fn run(feed: &dyn Feed, config: &AgentConfig, outbox: &Outbox) -> Error {
@@ -17,7 +17,7 @@ pub(super) async fn run(feed: &dyn Feed, config: &AgentConfig, outbox: &Outbox) 
         match within(config.answer_limit, feed.report(&report)).await {
             Ok(()) => {
                 trouble.is_over();
-                config.status.reported(report.seen.up_to, report.seen.error.as_ref());
+                config.status.reported(report.up_to, report.error.as_ref());
                 metrics::counter!("holdfast_agent_reports_total").increment(1);
                 limit = config.observations;
                 if !outbox.done_with(&report) {
@@ -27,12 +27,13 @@ pub(super) async fn run(feed: &dyn Feed, config: &AgentConfig, outbox: &Outbox) 
             }
             Err(Error::Unregistered) => return Error::Unregistered,
             // One observation that cannot be taken must not keep the others back.
-            Err(Error::Refused { .. }) if report.seen.observations.len() > 1 => limit = 1,
-            Err(error @ Error::Refused { .. }) if !report.seen.observations.is_empty() => {
-                let lost = &report.seen.observations;
+            Err(Error::Refused { .. }) if report.observations.len() > 1 => limit = 1,
+            Err(error @ Error::Refused { .. }) if !report.observations.is_empty() => {
+                let lost = &report.observations;
                 tracing::error!(error = chain(&error), ?lost, "an observation was refused");
-                let seen = EdgeReport { up_to: outbox.reported(), ..report.seen };
-                outbox.done_with(&Report { seen, ..Report::default() });
+                let (strangers, adopted) = (None, Vec::new());
+                let up_to = outbox.reported();
+                outbox.done_with(&EdgeReport { up_to, strangers, adopted, ..report });
             }
             Err(error @ Error::Refused { .. })
                 if report.strangers.is_some() || !report.adopted.is_empty() =>
@@ -41,8 +42,7 @@ pub(super) async fn run(feed: &dyn Feed, config: &AgentConfig, outbox: &Outbox) 
                     error = chain(&error),
                     "the list of files that are not ours was refused"
                 );
-                let seen = EdgeReport { up_to: outbox.reported(), ..report.seen };
-                outbox.done_with(&Report { seen, ..report });
+                outbox.done_with(&EdgeReport { up_to: outbox.reported(), ..report });
             }
             Err(error) => trouble.rest_after(&error).await,
         }

@@ -1,15 +1,13 @@
 //! An outage: told once when it begins and once when it is over, with growing rests in between.
 
 use std::hash::{BuildHasher as _, RandomState};
+use std::ops::Range;
 use std::time::Duration;
 
 use crate::error::{Error, chain};
 
 const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(5);
-
-/// No longer than this is anybody left alone, whatever they ask for: an edge counts as live for thirty seconds.
-const LONGEST_ASKED: Duration = Duration::from_secs(20);
 
 pub(super) struct Trouble {
     what: &'static str,
@@ -30,10 +28,10 @@ impl Trouble {
         }
         let rest = self.rest.unwrap_or(FIRST);
         self.rest = Some((rest * 2).min(LONGEST));
-        // Who asks for a rest gets all of it, and a little more, so that not everybody is back at once.
-        let asked = error.asked_rest().map(|asked| asked.min(LONGEST_ASKED) + scattered(FIRST));
-        let rest = scattered(rest);
-        tokio::time::sleep(asked.map_or(rest, |asked| asked.max(rest))).await;
+        // Who asks for a rest gets all of it.
+        let asked = error.asked_rest().map(|asked| scattered(asked..asked.mul_f64(1.25)));
+        let own = scattered(rest.mul_f64(0.5)..rest.mul_f64(1.5));
+        tokio::time::sleep(asked.map_or(own, |asked| asked.max(own))).await;
     }
 
     pub(super) fn is_over(&mut self) {
@@ -43,10 +41,11 @@ impl Trouble {
     }
 }
 
-/// Between a half and one and a half of it, so that many agents do not come back at once.
-fn scattered(rest: Duration) -> Duration {
+/// Anything in between, so that many agents do not come back at once.
+fn scattered(between: Range<Duration>) -> Duration {
     let random = RandomState::new().hash_one(std::process::id()) % 1_001;
-    rest.mul_f64(0.5 + f64::from(u32::try_from(random).unwrap_or(500)) / 1_000.0)
+    let share = f64::from(u32::try_from(random).unwrap_or(500)) / 1_000.0;
+    between.start + (between.end - between.start).mul_f64(share)
 }
 
 #[cfg(test)]
@@ -55,21 +54,40 @@ mod tests {
 
     use super::*;
 
+    async fn rested(error: Error) -> Duration {
+        let (begun, mut trouble) = (Instant::now(), Trouble::new("a test"));
+        trouble.rest_after(&error).await;
+        begun.elapsed()
+    }
+
+    fn busy(seconds: u64) -> Error {
+        Error::Busy { after: Duration::from_secs(seconds), source: "test".into() }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn who_asks_for_a_rest_gets_it_up_to_a_limit() {
-        let rested = async |asked: u64| {
-            let error = Error::Busy { after: Duration::from_secs(asked), source: "test".into() };
-            let (begun, mut trouble) = (Instant::now(), Trouble::new("a test"));
-            trouble.rest_after(&error).await;
-            begun.elapsed()
+        // Paused time sleeps whole milliseconds.
+        let within = |from: f64, to: f64| {
+            Duration::from_secs_f64(from)..=Duration::from_secs_f64(to) + Duration::from_millis(2)
         };
-        let within = |seconds| Duration::from_secs(seconds)..Duration::from_secs(seconds + 1);
-        for (asked, rest) in [(0, 0), (1, 1), (7, 7), (20, 20), (86_400, 20)] {
-            assert!(within(rest).contains(&rested(asked).await), "{asked} s were asked for");
+        for (asked, from, to) in
+            [(0, 0.0, 0.15), (1, 1.0, 1.25), (8, 8.0, 10.0), (86_400, 12.0, 15.0)]
+        {
+            let rested = rested(busy(asked)).await;
+            assert!(within(from, to).contains(&rested), "{asked} s were asked for: {rested:?}");
         }
         // Where nobody asks, the first rest is short.
-        let (begun, mut trouble) = (Instant::now(), Trouble::new("a test"));
-        trouble.rest_after(&Error::Unavailable { source: "test".into() }).await;
-        assert!(begun.elapsed() < Duration::from_secs(1));
+        let unasked = rested(Error::Unavailable { source: "test".into() }).await;
+        assert!(within(0.05, 0.15).contains(&unasked), "{unasked:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn not_everybody_is_back_at_once() {
+        let mut rests = Vec::new();
+        for _ in 0..100 {
+            rests.push(rested(busy(12)).await);
+        }
+        let (first, last) = (rests.iter().min().unwrap(), rests.iter().max().unwrap());
+        assert!(*last - *first > Duration::from_secs(2), "{first:?} to {last:?}");
     }
 }

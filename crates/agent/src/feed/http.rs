@@ -15,14 +15,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use holdfast_model::{CertificateSummary, Timestamp};
-use holdfast_store::{Bundle, Change, Revision, Secret};
+use holdfast_store::{Bundle, Change, EdgeReport, ReportOrder, Revision, Secret};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use serde_json::json;
 
 use self::lines::Lines;
 use self::transport::Transport;
-use super::{Bundles, Feed, Listing, News, Report};
+use super::session::Session;
+use super::{Bundles, Feed, Listing, News};
 use crate::{Error, Result};
 
 /// The longest time for an answer, beyond waiting on purpose.
@@ -58,6 +59,7 @@ pub struct HttpFeed {
     config: HttpFeedConfig,
     transport: Transport,
     token: Mutex<Option<Secret>>,
+    session: Session,
 }
 
 impl HttpFeed {
@@ -67,7 +69,7 @@ impl HttpFeed {
     /// When what is configured cannot be used, or is not safe.
     pub fn new(config: HttpFeedConfig) -> Result<Self> {
         let transport = Transport::new(&config)?;
-        Ok(Self { config, transport, token: Mutex::new(None) })
+        Ok(Self { config, transport, token: Mutex::new(None), session: Session::default() })
     }
 
     fn token(&self) -> Result<Option<Secret>> {
@@ -170,7 +172,9 @@ impl Feed for HttpFeed {
         let body = Bytes::from(body.to_string());
         let answer = self.ask(Method::PUT, "", body, Duration::ZERO).await?;
         let registered: wire::Registered = wire::parse(answer.body())?;
-        wire::revision(&registered.revision)
+        let revision = wire::revision(&registered.revision)?;
+        self.session.begin(registered.session);
+        Ok(revision)
     }
 
     async fn changes(&self, after: Revision, limit: u32, wait: Duration) -> Result<News> {
@@ -205,8 +209,14 @@ impl Feed for HttpFeed {
         listing.into_whole()
     }
 
-    async fn report(&self, report: &Report) -> Result<()> {
+    async fn report(&self, report: &EdgeReport) -> Result<()> {
+        let path = match self.session.next() {
+            Some(ReportOrder { session, sequence }) => {
+                format!("/report?session={session}&sequence={sequence}")
+            }
+            None => "/report".to_owned(),
+        };
         let body = Bytes::from(wire::report(report, &self.config.mode).to_string());
-        self.ask(Method::POST, "/report", body, Duration::ZERO).await.map(drop)
+        self.ask(Method::POST, &path, body, Duration::ZERO).await.map(drop)
     }
 }

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use holdfast_store::{
-    Actor, Bundle, Change, EdgeId, Error as StoreError, NewEdge, Page, Revision, SharedStore, Topic,
+    Actor, Bundle, Change, EdgeId, EdgeReport, Error as StoreError, NewEdge, Page, Revision,
+    SharedStore, Topic,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Adopted, Bundles, Feed, Listing, News, Report};
+use super::session::Session;
+use super::{Bundles, Feed, Listing, News};
 use crate::{Error, Result};
 
 /// How many names are read at once for a listing.
@@ -24,6 +26,7 @@ pub struct StoreFeed {
     store: SharedStore,
     edge: NewEdge,
     id: Mutex<Option<EdgeId>>,
+    session: Session,
     deployments: watch::Receiver<u64>,
 }
 
@@ -32,29 +35,7 @@ impl StoreFeed {
     #[must_use]
     pub fn new(store: SharedStore, edge: NewEdge) -> Self {
         let deployments = store.wake(Topic::Deployments);
-        Self { store, edge, id: Mutex::new(None), deployments }
-    }
-
-    /// What was asked for is told, each once, and why it was not done.
-    async fn end_adoptions(&self, edge: EdgeId, adopted: &[Adopted]) -> Result<()> {
-        let done: Vec<_> = adopted.iter().map(|one| one.adoption.clone()).collect();
-        let name = &self.edge.name;
-        let actor = Actor { instance: name.clone(), name: format!("edge:{name}") };
-        for one in self.store.adopted(edge, &done).await.map_err(unregistered)? {
-            let why = adopted.iter().find(|said| said.adoption == one);
-            let (kind, detail) = match why.and_then(|said| said.error.as_ref()) {
-                None => ("edge-adopted", format!("edge `{name}` took over {}", one.file)),
-                Some(note) => {
-                    let why = &note.detail;
-                    (
-                        "edge-adopt-failed",
-                        format!("edge `{name}` did not take over {}: {why}", one.file),
-                    )
-                }
-            };
-            self.store.notice(&actor, kind, one.name.as_str(), &detail).await?;
-        }
-        Ok(())
+        Self { store, edge, id: Mutex::new(None), session: Session::default(), deployments }
     }
 
     fn id(&self) -> Result<EdgeId> {
@@ -77,6 +58,8 @@ impl Bundles for StoreFeed {
 impl Feed for StoreFeed {
     async fn register(&self) -> Result<Revision> {
         let edge = self.store.register_edge(&self.edge).await?;
+        let session = self.store.open_session(edge.id).await.map_err(unregistered)?;
+        self.session.begin(Some(session));
         *self.id.lock().unwrap_or_else(PoisonError::into_inner) = Some(edge.id);
         Ok(edge.revision)
     }
@@ -114,15 +97,12 @@ impl Feed for StoreFeed {
         }
     }
 
-    async fn report(&self, report: &Report) -> Result<()> {
+    async fn report(&self, report: &EdgeReport) -> Result<()> {
         let edge = self.id()?;
-        if let Some(strangers) = &report.strangers {
-            self.store.keep_strangers(edge, strangers).await.map_err(unregistered)?;
-        }
-        if !report.adopted.is_empty() {
-            self.end_adoptions(edge, &report.adopted).await?;
-        }
-        self.store.observe(edge, &report.seen).await.map_err(unregistered)
+        let report = EdgeReport { order: self.session.next(), ..report.clone() };
+        let name = &self.edge.name;
+        let actor = Actor { instance: name.clone(), name: format!("edge:{name}") };
+        self.store.observe(edge, &report, &actor).await.map_err(unregistered)
     }
 }
 

@@ -235,7 +235,7 @@ async fn a_control_plane_that_is_away_is_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn a_control_plane_that_asks_for_a_rest_gets_it() {
     let stage = Stage::new();
-    let after = Duration::from_secs(15);
+    let after = Duration::from_secs(8);
     stage.memory.be_busy(Some(after));
     let _running = stage.run();
     let refusals = eventually(AGES, "questions in vain", async || {
@@ -245,7 +245,8 @@ async fn a_control_plane_that_asks_for_a_rest_gets_it() {
     .await;
     for pair in refusals.windows(2) {
         let rest = pair[1] - pair[0];
-        assert!((after..after + Duration::from_secs(1)).contains(&rest), "{rest:?}");
+        // All of it, and up to a quarter more.
+        assert!((after..=after + Duration::from_millis(2_010)).contains(&rest), "{rest:?}");
     }
     stage.memory.be_busy(None);
     let sha256 = stage.deploy("shop.test");

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use holdfast_agent::{AgentConfig, Error, Feed, HttpFeed, HttpFeedConfig, Report};
+use holdfast_agent::{AgentConfig, Error, Feed, HttpFeed, HttpFeedConfig};
 use holdfast_gateway::listener;
-use holdfast_store::{Revision, Secret};
+use holdfast_store::{EdgeReport, Revision, Secret};
 use holdfast_testkit::{Pki, eventually};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -128,13 +128,47 @@ async fn when_to_ask_again_is_heard() {
         feed.register().await.unwrap_err(),
         feed.changes(Revision::default(), 10, Duration::ZERO).await.unwrap_err(),
         feed.desired().await.unwrap_err(),
-        feed.report(&Report::default()).await.unwrap_err(),
+        feed.report(&EdgeReport::default()).await.unwrap_err(),
     ];
     for error in told {
-        assert_eq!(error.asked_rest(), Some(after), "{error:?}");
+        assert!(error.asked_rest().is_some_and(|rest| rest <= after), "{error:?}");
     }
     memory.be_busy(None);
     feed.register().await.unwrap();
+}
+
+#[tokio::test]
+async fn who_asks_to_be_left_alone_delays_no_other() {
+    let (first, second) = (Arc::new(Memory::default()), Arc::new(Memory::default()));
+    let (one, two) = (Plane::start(first.clone()).await, Plane::start(second.clone()).await);
+    let servers = vec![one.url().parse().unwrap(), two.url().parse().unwrap()];
+    let feed = HttpFeed::new(HttpFeedConfig { servers, ..one.feed() }).unwrap();
+    let asked = || (one.requests.load(Relaxed), two.requests.load(Relaxed));
+    first.be_busy(Some(Duration::from_secs(3_600)));
+    feed.register().await.unwrap();
+    assert_eq!(asked(), (1, 1), "the other one is asked at once");
+    feed.desired().await.unwrap();
+    second.be_busy(Some(Duration::from_secs(5)));
+    let error = feed.report(&EdgeReport::default()).await.unwrap_err();
+    assert_eq!(asked(), (1, 3), "whoever wants to be left alone is");
+    assert!(error.asked_rest().is_some_and(|rest| rest <= Duration::from_secs(5)), "{error:?}");
+}
+
+#[tokio::test]
+async fn reports_are_counted_from_each_registration() {
+    let memory = Arc::new(Memory::default());
+    let plane = Plane::start(memory.clone()).await;
+    let feed = HttpFeed::new(plane.feed()).unwrap();
+    for _ in 0..2 {
+        feed.register().await.unwrap();
+        for _ in 0..2 {
+            feed.report(&EdgeReport::default()).await.unwrap();
+        }
+    }
+    let orders: Vec<_> = memory.reports().iter().map(|report| report.order.unwrap()).collect();
+    let sequences: Vec<_> = orders.iter().map(|order| order.sequence).collect();
+    assert_eq!(sequences, [1, 2, 1, 2]);
+    assert!(orders.is_sorted_by(|a, b| a < b), "{orders:?}");
 }
 
 #[tokio::test]

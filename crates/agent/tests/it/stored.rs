@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use holdfast_agent::{AgentConfig, BuiltinEdge, EdgeConfig, StoreFeed, Target as _, run_agent};
-use holdfast_store::{Actor, Adopt, ChallengeKind, EventBody, Stranger, proof_answer};
+use holdfast_store::{Actor, Adopt, ChallengeKind, EdgeReport, EventBody, Stranger, proof_answer};
 use holdfast_testkit::eventually;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -224,9 +224,11 @@ async fn why_a_file_was_not_taken_over_is_written_down(stored: Stored) {
     let edge = stored.store.register_edge(&replica.edge.identity()).await.unwrap().id;
     let (file, names) = ("/etc/ssl/shop.pem".to_owned(), vec!["shop.test".to_owned()]);
     let stranger = Stranger { file, names, sha256: None, shadows: true };
-    stored.store.keep_strangers(edge, &[stranger]).await.unwrap();
-    let before = stored.store.latest_event().await.unwrap();
     let actor = Actor { instance: "test".to_owned(), name: "admin".to_owned() };
+    let up_to = stored.store.latest_revision().await.unwrap();
+    let found = EdgeReport { up_to, strangers: Some(vec![stranger]), ..EdgeReport::default() };
+    stored.store.observe(edge, &found, &actor).await.unwrap();
+    let before = stored.store.latest_event().await.unwrap();
     let asked = stored.store.adopt(edge, &Adopt::All, &actor).await.unwrap();
     assert_eq!(asked.len(), 1);
     let told = eventually(LIMIT, "how it went", async || {

@@ -143,7 +143,8 @@ pub(super) async fn register(
         let actor = state.actor(&edge.caller);
         state.store.notice(&actor, "edge-registered", &edge.name, &detail).await?;
     }
-    Ok(Json(RegisteredEdge::from(known)))
+    let session = state.store.open_session(known.id).await.map_err(|error| edge.gone(error))?;
+    Ok(Json(RegisteredEdge::new(known, session)))
 }
 
 async fn group(state: &AppState, edge: &AtEdge, asked: Option<String>) -> Result<String, Problem> {

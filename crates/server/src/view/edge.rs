@@ -183,15 +183,18 @@ pub(crate) struct RegisteredEdge {
     group: String,
     /// Up to where it has reported, `EPOCH.NUMBER`.
     revision: String,
+    /// To be given with the reports from now on, each with a higher `sequence`.
+    session: i64,
 }
 
-impl From<Edge> for RegisteredEdge {
-    fn from(edge: Edge) -> Self {
+impl RegisteredEdge {
+    pub(crate) fn new(edge: Edge, session: i64) -> Self {
         Self {
             id: edge.id.0.to_string(),
             name: edge.name,
             group: edge.group,
             revision: edge.revision.to_string(),
+            session,
         }
     }
 }

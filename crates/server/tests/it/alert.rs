@@ -9,7 +9,7 @@ use holdfast_store::{
 };
 use serde_json::json;
 
-use crate::kit::Kit;
+use crate::kit::{Kit, actor};
 use crate::work::{account, step};
 
 #[tokio::test]
@@ -33,7 +33,8 @@ async fn a_pause_an_edge_in_trouble_and_many_failures_are_told() {
     let new = NewEdge { name: "fra-1".into(), group: "default".into() };
     let edge = kit.store.register_edge(&new).await.unwrap();
     let error = Some(Note::new("edge-disk", "the disk is full"));
-    kit.store.observe(edge.id, &EdgeReport { error, ..EdgeReport::default() }).await.unwrap();
+    let report = EdgeReport { error, ..EdgeReport::default() };
+    kit.store.observe(edge.id, &report, &actor()).await.unwrap();
     let alerts = kit.get("/v1/alerts").await.expect(200);
     let codes: Vec<_> =
         alerts["items"].as_array().unwrap().iter().map(|alert| &alert["code"]).collect();

@@ -7,7 +7,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::bundle::{import, imported};
-use crate::kit::{Kit, asked};
+use crate::kit::{Kit, actor, asked};
 
 #[tokio::test]
 async fn what_an_edge_was_seen_serving_stands_in_the_domain() {
@@ -22,8 +22,9 @@ async fn what_an_edge_was_seen_serving_stands_in_the_domain() {
     let changes = kit.store.changes("default", Revision::default(), 10).await.unwrap();
     let sha256 = changes.items[0].certificate.clone().unwrap().1;
     let seen = Observation { domain: claimed.domain.id, sha256: Some(sha256.clone()), error: None };
-    let report = EdgeReport { up_to: changes.up_to, observations: vec![seen], error: None };
-    kit.store.observe(edge.id, &report).await.unwrap();
+    let report =
+        EdgeReport { up_to: changes.up_to, observations: vec![seen], ..EdgeReport::default() };
+    kit.store.observe(edge.id, &report, &actor()).await.unwrap();
     let list = kit.get("/v1/domains").await.expect(200);
     let domain = &list["items"][0];
     let expected = json!({

@@ -8,6 +8,7 @@ use holdfast_server::token;
 use holdfast_store::{
     Actor, Commit, Import, NewCertificate, NewDomain, NewToken, Products, Scope, Secret,
 };
+use holdfast_testkit::pace;
 use http::{Method, StatusCode, header};
 use serde_json::{Value, json};
 
@@ -121,6 +122,45 @@ async fn the_whole_walk(kit: Kit) {
     assert_eq!((&edge["revision"], &edge["target"]), (&changes["up_to"], &json!("haproxy")));
 }
 
+/// Held up on its way, or at another replica: what a newer one said stands.
+async fn a_late_report(kit: Kit) {
+    let session = register(&kit).await["session"].as_i64().unwrap();
+    let (id, sha256) = deploy(&kit, "shop.example.com").await;
+    let report = |up_to: &str, sha256: Option<&str>| json!({"up_to": up_to, "observations": [{"domain_id": id, "sha256": sha256}]});
+    let say = async |sequence: i64, report: Value| {
+        let path = format!("/v1/edges/edge-1/report?session={session}&sequence={sequence}");
+        let taken = ask(&kit, &kit.edge, Method::POST, &path, report).await;
+        assert_eq!(taken.status, StatusCode::NO_CONTENT, "{}", taken.text());
+        let domain = kit.get("/v1/domains/shop.example.com").await.expect(200);
+        let edge = kit.get("/v1/edges/edge-1").await.expect(200);
+        (domain["serving"]["sha256"].clone(), edge["revision"].clone())
+    };
+    let newest = (json!(sha256), json!("1.1"));
+    assert_eq!(say(2, report("1.1", Some(&sha256))).await, newest);
+    assert_eq!(say(1, report("1.0", None)).await, newest);
+    // A registration anew begins another session.
+    let next = register(&kit).await["session"].as_i64().unwrap();
+    assert!(next > session);
+    let bad = |query: &str| format!("/v1/edges/edge-1/report?{query}");
+    for query in ["session=1", "sequence=1", "session=x&sequence=1", "session=1&sequence=-1"] {
+        let answer = ask(&kit, &kit.edge, Method::POST, &bad(query), report("1.1", None)).await;
+        answer.problem(422, "invalid-parameter");
+    }
+    let unknown = bad(&format!("session={}&sequence=1", i64::MAX));
+    let answer = ask(&kit, &kit.edge, Method::POST, &unknown, report("1.1", None)).await;
+    answer.problem(404, "edge-unknown");
+}
+
+#[tokio::test]
+async fn a_late_report_restores_nothing() {
+    a_late_report(plain().await).await;
+}
+
+#[tokio::test]
+async fn a_late_report_restores_nothing_on_postgres() {
+    a_late_report(Kit::on_postgres().await).await;
+}
+
 #[tokio::test]
 async fn an_edge_learns_fetches_and_reports() {
     the_whole_walk(plain().await).await;
@@ -189,7 +229,7 @@ async fn a_shutdown_ends_polls_with_what_they_have() {
     let waited = async { get(&kit, &path).await };
     let ended = async {
         // Any time will do: before it waits it is refused, once it waits it is answered.
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        pace(Duration::from_millis(300)).await;
         kit.shutdown.cancel();
     };
     let answer =

@@ -70,6 +70,11 @@ impl Look for World {
     }
 }
 
+/// Who works in these tests.
+pub(crate) fn actor() -> Actor {
+    Actor { instance: "replica".into(), name: "worker".into() }
+}
+
 /// A server with its store.
 pub(crate) struct Kit {
     pub(crate) store: SharedStore,
@@ -184,7 +189,7 @@ impl Kit {
             products,
             answers_request: false,
             keep_claim: false,
-            actor: Actor { instance: "replica".into(), name: "worker".into() },
+            actor: actor(),
         };
         self.store.commit(&claimed, &commit).await.unwrap()
     }

@@ -1,22 +1,21 @@
 //! Edges: what they should serve, and what they were seen serving.
 
 mod removal;
+mod report;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use async_trait::async_trait;
 use holdfast_gateway::point::{Point, around};
-use holdfast_model::{DomainId, Note};
-use sqlx::Postgres;
+use holdfast_model::DomainId;
 use uuid::Uuid;
 
-use super::{PostgresStore, collision_free, domain::due_unless_claimed, sql};
+use super::{PostgresStore, collision_free, sql};
 use crate::{
     Actor, Changes, DeploymentStatus, Desired, Edge, EdgeAgent, EdgeId, EdgeIdentity, EdgeReport,
-    Edges, Error, NewEdge, Observation, Page, Paged, Refusal, RemovedEdge, Result, Revision, Topic,
+    Edges, NewEdge, Page, Paged, Refusal, RemovedEdge, Result, Revision,
     edge::ListingPlace,
     page::{name_after, paged},
-    pool::Statement,
     row::{Fields as _, edge, identity, refusal, report, reports, revision},
 };
 
@@ -45,7 +44,7 @@ const REGISTER: &str = "
     WHERE e.edge_group = EXCLUDED.edge_group";
 const BY_NAME: &str = select_edge!("e.name = $1");
 const ALL: &str = select_edge!("true ORDER BY e.name");
-const IDENTITY: &str = "SELECT id, edge_group, agent_mode FROM edge WHERE name = $1";
+const IDENTITY: &str = "SELECT id, edge_group FROM edge WHERE name = $1";
 const DESCRIBE: &str = "
     UPDATE edge SET agent_version = coalesce($2, agent_version), agent_target = coalesce($3, agent_target),
         agent_mode = coalesce($4, agent_mode)
@@ -71,40 +70,6 @@ const DESIRED: &str = "
         ORDER BY name LIMIT $3) p ON true
     LEFT JOIN certificate c ON c.id = p.certificate_id
     ORDER BY p.name";
-
-/// The report is kept, and what waits for it becomes due: domains being deployed, those being removed, and those whose deployment had
-/// failed but are served now. What a failing edge repeats must not drive them round and round. The domains' rows are locked before
-/// anything is kept of them: one that is gone meanwhile is seen to be, and leaves nothing behind.
-const OBSERVE: &str = concat!(
-    "WITH before AS (
-        SELECT e.id, e.edge_group, e.epoch, e.revision, CASE WHEN r.epoch = $2 AND r.number < $3 THEN 0 ELSE $3 END AS up_to
-        FROM edge e, revision r WHERE e.id = $1 FOR UPDATE OF e),
-    heard AS (UPDATE edge e SET last_seen_at = clock_timestamp(), epoch = $2, revision = b.up_to, error_code = $4, error_detail = $5
-        FROM before b WHERE e.id = b.id RETURNING e.id),
-    said AS (SELECT * FROM unnest($6::uuid[], $7::text[], $8::text[], $9::text[]) AS s (domain_id, sha256, code, detail)),
-    gone AS (
-        SELECT p.domain_id FROM before b JOIN deployment p ON p.edge_group = b.edge_group AND p.certificate_id IS NULL
-            AND p.revision > CASE WHEN b.epoch = $2 THEN b.revision ELSE 0 END AND p.revision <= b.up_to),
-    alive AS (
-        SELECT d.id, d.state, d.removing_since, d.certificate_id FROM domain d
-        WHERE d.id IN (SELECT domain_id FROM said UNION SELECT domain_id FROM gone) AND d.removed_at IS NULL
-          AND d.edge_group = (SELECT edge_group FROM before)
-        ORDER BY d.id FOR NO KEY UPDATE OF d),
-    kept AS (
-        INSERT INTO observation (domain_id, edge_id, sha256, error_code, error_detail, seen_at)
-        SELECT s.domain_id, heard.id, s.sha256, s.code, s.detail, clock_timestamp()
-        FROM heard, said s JOIN alive d ON d.id = s.domain_id
-        ON CONFLICT (domain_id, edge_id) DO UPDATE SET sha256 = EXCLUDED.sha256, error_code = EXCLUDED.error_code,
-            error_detail = EXCLUDED.error_detail, seen_at = EXCLUDED.seen_at),
-    waiting AS (
-        SELECT d.id FROM alive d LEFT JOIN certificate c ON c.id = d.certificate_id LEFT JOIN said s ON s.domain_id = d.id
-        WHERE d.removing_since IS NOT NULL OR d.state = 'CertificateDeploying'
-           OR (d.state = 'CertificateDeploymentFailed' AND s.sha256 = c.sha256)),
-    nudged AS (UPDATE domain d SET nudged = true, ",
-    due_unless_claimed!(),
-    "   FROM waiting w, heard WHERE d.id = w.id RETURNING d.id)
-    SELECT (SELECT count(*) FROM nudged) AS nudged FROM heard"
-);
 
 macro_rules! status {
     ($which:literal) => {
@@ -191,13 +156,12 @@ impl Edges for PostgresStore {
         Desired::read(&rows, &place, page)
     }
 
-    async fn observe(&self, edge: EdgeId, report: &EdgeReport) -> Result<()> {
-        let observe = || self.pool.row("take a report", observed(edge, report));
-        let row = around(Point::STORE_OBSERVE, collision_free(observe)).await?;
-        if row.ok_or(Error::NotFound("edge"))?.number("nudged")? > 0 {
-            self.herald.tell(&[Topic::Work]);
-        }
-        Ok(())
+    async fn open_session(&self, edge: EdgeId) -> Result<i64> {
+        self.begin_session(edge).await
+    }
+
+    async fn observe(&self, edge: EdgeId, report: &EdgeReport, actor: &Actor) -> Result<()> {
+        collision_free(|| self.take_report(edge, report, actor)).await
     }
 
     async fn deployment(&self, domain: DomainId) -> Result<DeploymentStatus> {
@@ -211,22 +175,4 @@ impl Edges for PostgresStore {
         let ids: Vec<Uuid> = domains.iter().map(|domain| domain.0).collect();
         reports(&self.pool.rows("look at deployments", sql(STATUSES).bind(ids)).await?)
     }
-}
-
-fn observed(edge: EdgeId, report: &EdgeReport) -> Statement<Postgres> {
-    // Said twice in one report: the later word counts.
-    let said: BTreeMap<Uuid, &Observation> =
-        report.observations.iter().map(|one| (one.domain.0, one)).collect();
-    let code = |note: &Note| note.code.to_string();
-    let detail = |note: &Note| note.detail.clone();
-    sql(OBSERVE)
-        .bind(edge.0)
-        .bind(report.up_to.epoch)
-        .bind(report.up_to.number)
-        .bind(report.error.as_ref().map(code))
-        .bind(report.error.as_ref().map(detail))
-        .bind(said.keys().copied().collect::<Vec<_>>())
-        .bind(said.values().map(|one| one.sha256.clone()).collect::<Vec<_>>())
-        .bind(said.values().map(|one| one.error.as_ref().map(code)).collect::<Vec<_>>())
-        .bind(said.values().map(|one| one.error.as_ref().map(detail)).collect::<Vec<_>>())
 }

@@ -1,19 +1,17 @@
 //! Strangers at edges, and the requests to take them over.
 
 use async_trait::async_trait;
-use holdfast_gateway::point::{Point, around};
 use sqlx::Postgres;
 
 use super::{PostgresStore, sql};
 use crate::{
-    Actor, Adopt, Adoption, EdgeId, Error, Page, Paged, Result, Stranger, Strangers, Topic,
+    Actor, Adopt, Adopted, Adoption, EdgeId, Page, Paged, Result, Stranger, Strangers, Topic,
     page::paged,
     pool::Transaction,
     row::{Fields as _, adoption, stranger},
     stranger::{MANY, adoption_subject},
 };
 
-const LOCK: &str = "SELECT id FROM edge WHERE id = $1 FOR UPDATE";
 const FORGET: &str = "DELETE FROM stranger WHERE edge_id = $1 AND NOT (file = ANY($2))";
 const KEEP: &str = "
     INSERT INTO stranger AS s (edge_id, file, names, sha256, shadows, seen_at)
@@ -44,15 +42,6 @@ const DONE: &str = "
 
 #[async_trait]
 impl Strangers for PostgresStore {
-    async fn keep_strangers(&self, edge: EdgeId, strangers: &[Stranger]) -> Result<()> {
-        let mut transaction = self.pool.begin("keep strangers").await?;
-        around(Point::STORE_OBSERVE, async {
-            keep(&mut transaction, edge, strangers).await?;
-            transaction.commit().await
-        })
-        .await
-    }
-
     async fn strangers(&self, edge: EdgeId, page: &Page) -> Result<Paged<Stranger>> {
         let after = page.after.clone().unwrap_or_default();
         let statement = sql(LIST).bind(edge.0).bind(after).bind(page.rows());
@@ -86,26 +75,14 @@ impl Strangers for PostgresStore {
         let rows = self.pool.rows("read adoptions", sql(TOLD).bind(edge.0)).await?;
         rows.iter().map(adoption).collect()
     }
-
-    async fn adopted(&self, edge: EdgeId, done: &[Adoption]) -> Result<Vec<Adoption>> {
-        let files: Vec<_> = done.iter().map(|one| one.file.clone()).collect();
-        let names: Vec<_> = done.iter().map(|one| one.name.to_string()).collect();
-        let statement = sql(DONE).bind(edge.0).bind(files).bind(names);
-        let ended =
-            around(Point::STORE_OBSERVE, self.pool.rows("end adoptions", statement)).await?;
-        ended.iter().map(adoption).collect()
-    }
 }
 
-async fn keep(
+/// Keeps these as all the strangers of an edge, whose row is locked.
+pub(super) async fn keep(
     transaction: &mut Transaction<'_, Postgres>,
     edge: EdgeId,
     strangers: &[Stranger],
 ) -> Result<()> {
-    // Two reports of one edge, out of order over two replicas, take their turns.
-    if transaction.row(sql(LOCK).bind(edge.0)).await?.is_none() {
-        return Err(Error::NotFound("edge"));
-    }
     let files: Vec<_> = strangers.iter().map(|one| one.file.clone()).collect();
     transaction.execute(sql(FORGET).bind(edge.0).bind(files.clone())).await?;
     let names = |one: &Stranger| serde_json::to_string(&one.names).unwrap_or_default();
@@ -117,4 +94,25 @@ async fn keep(
         .bind(strangers.iter().map(|one| one.shadows).collect::<Vec<_>>());
     transaction.execute(keep).await?;
     Ok(())
+}
+
+/// The edge has said how these went: those that it had been asked for are told, each once. Were there any?
+pub(super) async fn end(
+    transaction: &mut Transaction<'_, Postgres>,
+    edge: EdgeId,
+    name: &str,
+    adopted: &[Adopted],
+    actor: &Actor,
+) -> Result<bool> {
+    let files: Vec<_> = adopted.iter().map(|one| one.adoption.file.clone()).collect();
+    let names: Vec<_> = adopted.iter().map(|one| one.adoption.name.to_string()).collect();
+    let ended = transaction.rows(sql(DONE).bind(edge.0).bind(files).bind(names)).await?;
+    let ended: Vec<_> = ended.iter().map(adoption).collect::<Result<_>>()?;
+    for ended in &ended {
+        let Some(one) = adopted.iter().find(|one| one.adoption == *ended) else { continue };
+        let (kind, detail) = one.told(name);
+        let subject = one.adoption.name.as_str();
+        super::event::note(transaction, actor, kind, subject, &detail).await?;
+    }
+    Ok(!ended.is_empty())
 }

@@ -36,11 +36,7 @@ pub(crate) fn edge(row: &impl Fields) -> Result<Edge> {
 }
 
 pub(crate) fn identity(row: &impl Fields) -> Result<EdgeIdentity> {
-    Ok(EdgeIdentity {
-        id: EdgeId(row.id("id")?),
-        group: row.text("edge_group")?,
-        mode: row.maybe_text("agent_mode")?,
-    })
+    Ok(EdgeIdentity { id: EdgeId(row.id("id")?), group: row.text("edge_group")? })
 }
 
 pub(crate) fn refusal(row: &impl Fields) -> Result<Refusal> {

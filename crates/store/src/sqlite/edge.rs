@@ -1,18 +1,19 @@
 //! Edges: what they should serve, and what they were seen serving.
 
 mod removal;
+mod report;
 
 use std::{collections::HashMap, time::Duration};
 
 use async_trait::async_trait;
 use holdfast_gateway::point::{Point, around};
-use holdfast_model::{Domain, DomainId, Note, Timestamp};
+use holdfast_model::{Domain, DomainId, Timestamp};
 use uuid::Uuid;
 
-use super::{SqliteStore, Tx, domain::due_unless_claimed, now, sql, time};
+use super::{SqliteStore, Tx, now, sql, time};
 use crate::{
     Actor, Changes, DeploymentStatus, Desired, Edge, EdgeAgent, EdgeId, EdgeIdentity, EdgeReport,
-    Edges, Error, NewEdge, Observation, Page, Paged, Refusal, RemovedEdge, Result, Revision, Topic,
+    Edges, NewEdge, Page, Paged, Refusal, RemovedEdge, Result, Revision,
     edge::ListingPlace,
     page::{name_after, paged},
     row::{Fields as _, edge, identity, refusal, report, reports, revision},
@@ -43,7 +44,7 @@ const REGISTER: &str = "
     ON CONFLICT (name) DO UPDATE SET last_seen_at = excluded.last_seen_at, error_code = NULL, error_detail = NULL";
 const BY_NAME: &str = select_edge!("e.name = $2");
 const ALL: &str = select_edge!("true ORDER BY e.name");
-const IDENTITY: &str = "SELECT id, edge_group, agent_mode FROM edge WHERE name = $1";
+const IDENTITY: &str = "SELECT id, edge_group FROM edge WHERE name = $1";
 const DESCRIBE: &str = "
     UPDATE edge SET agent_version = coalesce($2, agent_version), agent_target = coalesce($3, agent_target),
         agent_mode = coalesce($4, agent_mode)
@@ -75,29 +76,6 @@ const DEPLOY: &str = "
     INSERT INTO deployment (name, edge_group, domain_id, certificate_id, revision, updated_at) VALUES ($1, $2, $3, $4, $5, $6)
     ON CONFLICT (name, edge_group) DO UPDATE SET domain_id = excluded.domain_id,
         certificate_id = excluded.certificate_id, revision = excluded.revision, updated_at = excluded.updated_at";
-
-const BEFORE: &str = "
-    SELECT e.edge_group, e.epoch, e.revision, CASE WHEN r.epoch = $2 AND r.number < $3 THEN 0 ELSE $3 END AS up_to
-    FROM edge e, revision r WHERE e.id = $1";
-const HEARD: &str = "
-    UPDATE edge SET last_seen_at = $2, epoch = $3, revision = $4, error_code = $5, error_detail = $6 WHERE id = $1";
-const SEEN: &str = "
-    INSERT INTO observation (domain_id, edge_id, sha256, error_code, error_detail, seen_at)
-    SELECT d.id, e.id, $3, $4, $5, $6 FROM domain d JOIN edge e ON e.id = $2 AND e.edge_group = d.edge_group
-    WHERE d.id = $1 AND d.removed_at IS NULL
-    ON CONFLICT (domain_id, edge_id) DO UPDATE SET sha256 = excluded.sha256, error_code = excluded.error_code,
-        error_detail = excluded.error_detail, seen_at = excluded.seen_at";
-
-/// What waits for the report becomes due: a domain being deployed, one being removed, and one whose deployment had failed but is served
-/// now. What a failing edge repeats must not drive it round and round.
-const NUDGE: &str = concat!(
-    "UPDATE domain SET nudged = 1, ",
-    due_unless_claimed!(),
-    " WHERE id = $1 AND removed_at IS NULL AND (removing_since IS NOT NULL OR state = 'CertificateDeploying'
-        OR (state = 'CertificateDeploymentFailed' AND $3 = (SELECT sha256 FROM certificate WHERE id = certificate_id)))"
-);
-const GONE: &str = "
-    SELECT domain_id FROM deployment WHERE edge_group = $1 AND certificate_id IS NULL AND revision > $2 AND revision <= $3";
 
 macro_rules! status {
     ($which:literal) => {
@@ -190,10 +168,13 @@ impl Edges for SqliteStore {
         Desired::read(&rows, &place, page)
     }
 
-    async fn observe(&self, edge: EdgeId, report: &EdgeReport) -> Result<()> {
-        if around(Point::STORE_OBSERVE, self.take_report(edge, report)).await? {
-            self.tell(&[Topic::Work]);
-        }
+    async fn open_session(&self, edge: EdgeId) -> Result<i64> {
+        self.begin_session(edge).await
+    }
+
+    async fn observe(&self, edge: EdgeId, report: &EdgeReport, actor: &Actor) -> Result<()> {
+        let topics = around(Point::STORE_OBSERVE, self.take_report(edge, report, actor)).await?;
+        self.tell(&topics);
         Ok(())
     }
 
@@ -211,63 +192,6 @@ impl Edges for SqliteStore {
         let statement = sql(STATUSES).bind(ids).bind(live_since());
         reports(&self.readers.rows("look at deployments", statement).await?)
     }
-}
-
-impl SqliteStore {
-    /// Keeps a report; says whether anything became due by it.
-    async fn take_report(&self, edge: EdgeId, report: &EdgeReport) -> Result<bool> {
-        let mut transaction = self.writer.begin("take a report").await?;
-        let before = sql(BEFORE).bind(edge.0).bind(report.up_to.epoch).bind(report.up_to.number);
-        let Some(before) = transaction.row(before).await? else {
-            transaction.abandon().await?;
-            return Err(Error::NotFound("edge"));
-        };
-        let (group, known) = (before.text("edge_group")?, revision(&before)?);
-        let up_to = before.number("up_to")?;
-        hear(&mut transaction, edge, report, up_to).await?;
-        let mut nudged = 0;
-        for observation in &report.observations {
-            nudged += see(&mut transaction, edge, observation).await?;
-        }
-        let from = if known.epoch == report.up_to.epoch { known.number } else { 0 };
-        let gone = sql(GONE).bind(group).bind(from).bind(up_to);
-        for row in transaction.rows(gone).await? {
-            nudged += nudge(&mut transaction, row.id("domain_id")?, None).await?;
-        }
-        transaction.commit().await?;
-        Ok(nudged > 0)
-    }
-}
-
-async fn hear(transaction: &mut Tx, edge: EdgeId, report: &EdgeReport, up_to: i64) -> Result<()> {
-    let statement = sql(HEARD)
-        .bind(edge.0)
-        .bind(time(now()))
-        .bind(report.up_to.epoch)
-        .bind(up_to)
-        .bind(report.error.as_ref().map(|note| note.code.to_string()))
-        .bind(report.error.as_ref().map(|note| note.detail.as_str()));
-    transaction.execute(statement).await?;
-    Ok(())
-}
-
-async fn see(transaction: &mut Tx, edge: EdgeId, seen: &Observation) -> Result<u64> {
-    let statement = sql(SEEN)
-        .bind(seen.domain.0)
-        .bind(edge.0)
-        .bind(seen.sha256.as_deref())
-        .bind(seen.error.as_ref().map(|note: &Note| note.code.to_string()))
-        .bind(seen.error.as_ref().map(|note| note.detail.as_str()))
-        .bind(time(now()));
-    if transaction.execute(statement).await?.rows_affected() == 0 {
-        return Ok(0);
-    }
-    nudge(transaction, seen.domain.0, seen.sha256.as_deref()).await
-}
-
-async fn nudge(transaction: &mut Tx, domain: Uuid, sha256: Option<&str>) -> Result<u64> {
-    let statement = sql(NUDGE).bind(domain).bind(time(now())).bind(sha256);
-    Ok(transaction.execute(statement).await?.rows_affected())
 }
 
 /// A number for what is deployed next.

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use holdfast_gateway::point::{Point, around};
 
 use super::{SqliteStore, Tx, event, now, sql, time};
 use crate::{
-    Actor, Adopt, Adoption, EdgeId, Error, Page, Paged, Result, Stranger, Strangers, Topic,
+    Actor, Adopt, Adopted, Adoption, EdgeId, Page, Paged, Result, Stranger, Strangers, Topic,
     page::paged,
     row::{Fields as _, adoption, stranger},
     stranger::{MANY, adoption_subject},
@@ -16,7 +15,6 @@ use crate::{
 /// How long an edge may take to say how it went before it is told again.
 const AGAIN: Duration = Duration::from_secs(30);
 
-const KNOWN: &str = "SELECT id FROM edge WHERE id = $1";
 const FORGET: &str = "
     DELETE FROM stranger WHERE edge_id = $1 AND file NOT IN (SELECT value FROM json_each($2))";
 const KEEP: &str = "
@@ -38,24 +36,10 @@ const WAITING: &str = "
 const TOLD: &str = "
     UPDATE adoption SET delivered_at = $3 WHERE edge_id = $1 AND (delivered_at IS NULL OR delivered_at < $2)
     RETURNING file, name";
-const DONE: &str =
-    "DELETE FROM adoption WHERE edge_id = $1 AND file = $2 AND name = $3 RETURNING file, name";
+const DONE: &str = "DELETE FROM adoption WHERE edge_id = $1 AND file = $2 AND name = $3";
 
 #[async_trait]
 impl Strangers for SqliteStore {
-    async fn keep_strangers(&self, edge: EdgeId, strangers: &[Stranger]) -> Result<()> {
-        let mut transaction = self.writer.begin("keep strangers").await?;
-        if transaction.row(sql(KNOWN).bind(edge.0)).await?.is_none() {
-            transaction.abandon().await?;
-            return Err(Error::NotFound("edge"));
-        }
-        around(Point::STORE_OBSERVE, async {
-            keep(&mut transaction, edge, strangers).await?;
-            transaction.commit().await
-        })
-        .await
-    }
-
     async fn strangers(&self, edge: EdgeId, page: &Page) -> Result<Paged<Stranger>> {
         let after = page.after.clone().unwrap_or_default();
         let statement = sql(LIST).bind(edge.0).bind(after).bind(page.rows());
@@ -97,23 +81,10 @@ impl Strangers for SqliteStore {
         let rows = self.writer.rows("read adoptions", told).await?;
         rows.iter().map(adoption).collect()
     }
-
-    async fn adopted(&self, edge: EdgeId, done: &[Adoption]) -> Result<Vec<Adoption>> {
-        let mut transaction = self.writer.begin("end adoptions").await?;
-        around(Point::STORE_OBSERVE, async {
-            let mut ended = Vec::new();
-            for one in done {
-                let end = sql(DONE).bind(edge.0).bind(one.file.clone()).bind(one.name.to_string());
-                ended.extend(transaction.row(end).await?.as_ref().map(adoption).transpose()?);
-            }
-            transaction.commit().await?;
-            Ok(ended)
-        })
-        .await
-    }
 }
 
-async fn keep(transaction: &mut Tx, edge: EdgeId, strangers: &[Stranger]) -> Result<()> {
+/// Keeps these as all the strangers of an edge.
+pub(super) async fn keep(transaction: &mut Tx, edge: EdgeId, strangers: &[Stranger]) -> Result<()> {
     let files: Vec<_> = strangers.iter().map(|one| one.file.as_str()).collect();
     let files = serde_json::to_string(&files).unwrap_or_default();
     transaction.execute(sql(FORGET).bind(edge.0).bind(files)).await?;
@@ -128,4 +99,25 @@ async fn keep(transaction: &mut Tx, edge: EdgeId, strangers: &[Stranger]) -> Res
         transaction.execute(keep).await?;
     }
     Ok(())
+}
+
+/// The edge has said how these went: those that it had been asked for are told, each once. Were there any?
+pub(super) async fn end(
+    transaction: &mut Tx,
+    edge: EdgeId,
+    name: &str,
+    adopted: &[Adopted],
+    actor: &Actor,
+) -> Result<bool> {
+    let mut any = false;
+    for one in adopted {
+        let Adoption { file, name: subject } = &one.adoption;
+        let end = sql(DONE).bind(edge.0).bind(file.clone()).bind(subject.to_string());
+        if transaction.execute(end).await?.rows_affected() > 0 {
+            let (kind, detail) = one.told(name);
+            event::note(transaction, actor, kind, subject.as_str(), &detail).await?;
+            any = true;
+        }
+    }
+    Ok(any)
 }

@@ -2,14 +2,15 @@
 
 use holdfast_model::{DomainId, Note, Outcome, State};
 use holdfast_store::{
-    Adopt, EdgeReport, EventBody, EventCursor, NewToken, Observation, Page, Revision, Scope,
-    SharedStore, Stranger,
+    Adopt, Adopted, Adoption, EdgeReport, EventBody, EventCursor, NewToken, Observation, Page,
+    Revision, Scope, SharedStore, Stranger,
 };
 
 use crate::{
     edge::{deploying, edge, see},
     kit::*,
     raw::Raw,
+    stranger::find,
 };
 
 on_both! {
@@ -52,7 +53,7 @@ async fn a_removed_edge_is_forgotten_with_all_it_said(store: SharedStore) {
     let domain = active(&store, "shop.example.com", "1").await;
     let e1 = edge(&store, "e1", "default").await;
     see(&store, e1.id, domain.id, None, Some(Note::new("edge-refused", "no room"))).await;
-    store.keep_strangers(e1.id, &[stranger(&["shop.example.com"])]).await.unwrap();
+    find(&store, e1.id, &[stranger(&["shop.example.com"])]).await;
     assert_eq!(store.adopt(e1.id, &Adopt::All, &actor()).await.unwrap().len(), 1);
 
     let removed = store.remove_edge("e1", &actor()).await.unwrap().unwrap();
@@ -62,7 +63,7 @@ async fn a_removed_edge_is_forgotten_with_all_it_said(store: SharedStore) {
     assert!(store.refusals(e1.id, &all()).await.unwrap().items.is_empty());
     assert!(store.strangers(e1.id, &all()).await.unwrap().items.is_empty());
     assert!(store.adoptions(e1.id).await.unwrap().is_empty());
-    assert!(store.observe(e1.id, &EdgeReport::default()).await.is_err());
+    assert!(store.observe(e1.id, &EdgeReport::default(), &actor()).await.is_err());
     assert_eq!(store.deployment(domain.id).await.unwrap().live, 0);
     let told = notices(&store, "edge-removed").await;
     assert_eq!((told.len(), told[0].1.as_str()), (1, "e1"), "{told:?}");
@@ -169,18 +170,18 @@ async fn a_future_that_was_lost_was_not_applied(store: SharedStore) {
     let latest = store.latest_revision().await.unwrap();
     let up_to = Revision { number: latest.number + 100, ..latest };
     let report = EdgeReport { up_to, ..EdgeReport::default() };
-    store.observe(e1, &report).await.unwrap();
+    store.observe(e1, &report, &actor()).await.unwrap();
     let e = store.edge_named("e1").await.unwrap().unwrap();
     assert_eq!((e.revision.number, e.behind, e.live), (0, 1, true));
     // The name goes, and the edge has not dropped it, whatever it says.
     store.remove(domain.id, false, &actor()).await.unwrap();
     let claimed = claim_one(&store, &claimant("w")).await;
     store.begin_teardown(&claimed).await.unwrap();
-    store.observe(e1, &report).await.unwrap();
+    store.observe(e1, &report, &actor()).await.unwrap();
     let status = store.deployment(domain.id).await.unwrap();
     assert_eq!((status.tombstone, status.live, status.behind), (true, 1, 1));
     let up_to = store.latest_revision().await.unwrap();
-    store.observe(e1, &EdgeReport { up_to, ..EdgeReport::default() }).await.unwrap();
+    store.observe(e1, &EdgeReport { up_to, ..EdgeReport::default() }, &actor()).await.unwrap();
     assert_eq!(store.deployment(domain.id).await.unwrap().behind, 0);
 }
 
@@ -199,18 +200,27 @@ async fn a_refusal_stays_with_the_group(store: SharedStore) {
     // Of a domain nobody knows it may say what it likes.
     let unknown = Observation { domain: DomainId::new(), sha256: None, error: None };
     let report = EdgeReport { observations: vec![unknown], ..EdgeReport::default() };
-    store.observe(e1, &report).await.unwrap();
+    store.observe(e1, &report, &actor()).await.unwrap();
 }
 
 async fn what_nobody_asked_for_is_not_ended(store: SharedStore) {
     active(&store, "shop.example.com", "1").await;
     let e1 = edge(&store, "e1", "default").await.id;
-    store.keep_strangers(e1, &[stranger(&["shop.example.com"])]).await.unwrap();
+    find(&store, e1, &[stranger(&["shop.example.com"])]).await;
     let asked = store.adopt(e1, &Adopt::All, &actor()).await.unwrap();
-    let mut said = asked.clone();
-    said.push(holdfast_store::Adoption { file: "/other.pem".to_owned(), ..asked[0].clone() });
-    assert_eq!(store.adopted(e1, &said).await.unwrap(), asked);
-    assert!(store.adopted(e1, &said).await.unwrap().is_empty(), "once");
+    let other = Adoption { file: "/other.pem".to_owned(), ..asked[0].clone() };
+    let said = |adoption: &Adoption| Adopted { adoption: adoption.clone(), error: None };
+    let adopted = vec![said(&asked[0]), said(&other), said(&asked[0])];
+    let report = EdgeReport { adopted, ..EdgeReport::default() };
+    for _ in 0..2 {
+        store.observe(e1, &report, &actor()).await.unwrap();
+        let told = notices(&store, "edge-adopted").await;
+        assert_eq!(told.len(), 1, "once: {told:?}");
+        assert_eq!(
+            told[0],
+            (actor().name, "shop.example.com".into(), "edge `e1` took over /old.pem".into())
+        );
+    }
 }
 
 /// Neither of one that was removed nor of one that moved: rows that nobody reads would stay for ever.
@@ -220,13 +230,14 @@ async fn nothing_of_it_stays_behind(raw: Raw) {
     for name in ["removed", "moved"] {
         let e = edge(&store, name, "default").await.id;
         see(&store, e, domain.id, Some("sha-1"), None).await;
-        store.keep_strangers(e, &[stranger(&["shop.example.com"])]).await.unwrap();
+        store.open_session(e).await.unwrap();
+        find(&store, e, &[stranger(&["shop.example.com"])]).await;
         assert_eq!(store.adopt(e, &Adopt::All, &actor()).await.unwrap().len(), 1);
     }
     store.remove_edge("removed", &actor()).await.unwrap().unwrap();
     edge(&store, "moved", "us").await;
     while store.forget_departed(None, 1).await.unwrap().is_some() {}
-    for table in ["observation", "stranger", "adoption", "departed_edge"] {
+    for table in ["observation", "stranger", "adoption", "edge_session", "departed_edge"] {
         let left = raw.number(&format!("SELECT count(*) FROM {table}")).await;
         assert_eq!(left, 0, "{table}");
     }

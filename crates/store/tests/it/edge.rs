@@ -50,9 +50,9 @@ pub(crate) async fn see(
     let report = EdgeReport {
         up_to,
         observations: vec![Observation { domain, sha256, error }],
-        error: None,
+        ..EdgeReport::default()
     };
-    store.observe(edge, &report).await.unwrap();
+    store.observe(edge, &report, &actor()).await.unwrap();
 }
 
 async fn an_edge_is_known_by_its_name(store: SharedStore) {
@@ -62,7 +62,7 @@ async fn an_edge_is_known_by_its_name(store: SharedStore) {
     let up_to = Revision { epoch: 1, number: 0 };
     let error = Some(Note::new("disk-full", "no space"));
     let report = EdgeReport { up_to, error: error.clone(), ..EdgeReport::default() };
-    store.observe(first.id, &report).await.unwrap();
+    store.observe(first.id, &report, &actor()).await.unwrap();
     assert_eq!(store.edges().await.unwrap()[0].last_error, error);
     let again = edge(&store, "e1", "eu").await;
     // What it complained of was before.
@@ -96,7 +96,10 @@ async fn changes_come_in_order_and_in_parts(store: SharedStore) {
     assert_eq!(after, store.latest_revision().await.unwrap());
     let e1 = edge(&store, "e1", "default").await;
     assert_eq!(e1.behind, 5);
-    store.observe(e1.id, &EdgeReport { up_to: after, ..EdgeReport::default() }).await.unwrap();
+    store
+        .observe(e1.id, &EdgeReport { up_to: after, ..EdgeReport::default() }, &actor())
+        .await
+        .unwrap();
     assert_eq!(store.edges().await.unwrap()[0].behind, 0);
     let nothing = store.changes("default", after, 10).await.unwrap();
     assert!(nothing.items.is_empty() && !nothing.more && nothing.up_to == after);
@@ -197,15 +200,15 @@ async fn an_edge_that_can_do_nothing_is_not_waited_for(store: SharedStore) {
     see(&store, e1, id, Some("sha-1"), None).await;
     let note = Note::new("edge-proxy-unreachable", "away");
     let away = EdgeReport { error: Some(note.clone()), ..EdgeReport::default() };
-    store.observe(e2, &away).await.unwrap();
+    store.observe(e2, &away, &actor()).await.unwrap();
     let status = store.deployment(id).await.unwrap();
     assert_eq!((status.behind, status.serving), (0, 1));
     assert_eq!(status.refused, [("e2".to_owned(), note)]);
     // What is served as desired is served, whatever else ails the edge.
-    store.observe(e1, &away).await.unwrap();
+    store.observe(e1, &away, &actor()).await.unwrap();
     assert_eq!(store.deployment(id).await.unwrap().serving, 1);
     // Back again, it is waited for.
-    store.observe(e2, &EdgeReport::default()).await.unwrap();
+    store.observe(e2, &EdgeReport::default(), &actor()).await.unwrap();
     assert_eq!(store.deployment(id).await.unwrap().behind, 1);
 }
 
@@ -260,11 +263,11 @@ async fn a_change_of_groups_moves_the_deployment(store: SharedStore) {
 
 async fn reports_of_strangers_are_refused(store: SharedStore) {
     let stranger = EdgeId(uuid::Uuid::new_v4());
-    let refused = store.observe(stranger, &EdgeReport::default()).await.unwrap_err();
+    let refused = store.observe(stranger, &EdgeReport::default(), &actor()).await.unwrap_err();
     assert!(matches!(refused, Error::NotFound("edge")));
     // Of a domain nobody knows, or twice of one, an edge may say what it likes.
     let e1 = edge(&store, "e1", "default").await.id;
     let one = Observation { domain: DomainId::new(), sha256: None, error: None };
     let report = EdgeReport { observations: vec![one.clone(), one], ..EdgeReport::default() };
-    store.observe(e1, &report).await.unwrap();
+    store.observe(e1, &report, &actor()).await.unwrap();
 }

@@ -34,6 +34,7 @@ mod postgres;
 mod queue;
 mod removal;
 mod replica;
+mod report;
 mod sqlite;
 mod stranger;
 mod task;

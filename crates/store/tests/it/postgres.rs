@@ -3,7 +3,7 @@
 use holdfast_model::{Outcome, State};
 use holdfast_store::{
     EdgeReport, Error, EventCursor, MasterKey, NewEdge, NewToken, Observation, OpenOptions,
-    Products, Revision, Scope, Secret, SharedStore, migrate, open,
+    Products, ReportOrder, Revision, Scope, Secret, SharedStore, migrate, open,
 };
 use holdfast_testkit::{Postgres, eventually};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
@@ -396,13 +396,33 @@ async fn a_report_that_comes_too_late_leaves_nothing_behind() {
     let (mut holding, mut watching) = (raw(&url).await, raw(&url).await);
     let mut hold = holding.begin().await.unwrap();
     hold.execute("SELECT * FROM edge FOR UPDATE").await.unwrap();
-    let late = tokio::spawn(async move { other.observe(edge, &report).await });
+    let late = tokio::spawn(async move { other.observe(edge, &report, &actor()).await });
     // How its statement begins: the server shows no more than the first thousand bytes.
     blocked(&mut watching, "WITH before AS").await;
     remove(&store, domain).await;
     hold.commit().await.unwrap();
     late.await.unwrap().unwrap();
     assert_eq!(number(&mut watching, ORPHANS).await, 0);
+}
+
+/// It had begun, and waited for a later one of the same edge to be kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_that_waited_for_a_later_one_changes_nothing() {
+    let (store, other, url) = replicas().await;
+    let (_, edge, report) = served_and_seen(&store).await;
+    let session = store.open_session(edge).await.unwrap();
+    let order = Some(ReportOrder { session, sequence: 1 });
+    let (mut holding, mut watching) = (raw(&url).await, raw(&url).await);
+    let mut later = holding.begin().await.unwrap();
+    later.execute("UPDATE edge SET last_seen_at = clock_timestamp(), revision = 7").await.unwrap();
+    later.execute("UPDATE edge_session SET session = opened, sequence = 2").await.unwrap();
+    let late = EdgeReport { order, ..report };
+    let late = tokio::spawn(async move { other.observe(edge, &late, &actor()).await });
+    blocked(&mut watching, "WITH before AS").await;
+    later.commit().await.unwrap();
+    late.await.unwrap().unwrap();
+    assert_eq!(number(&mut watching, ORPHANS).await, 0);
+    assert_eq!(number(&mut watching, "SELECT revision FROM edge").await, 7);
 }
 
 /// The other way round: the removal began before the report was kept, and ends after it.

@@ -107,10 +107,10 @@ async fn a_report_wakes_a_waiting_removal(store: SharedStore) {
             sha256: sha256.map(str::to_owned),
             error: None,
         }],
-        error: None,
+        ..EdgeReport::default()
     };
     let served = store.latest_revision().await.unwrap();
-    store.observe(edge, &seen(Some("sha-1"), served)).await.unwrap();
+    store.observe(edge, &seen(Some("sha-1"), served), &actor()).await.unwrap();
     store.remove(domain.id, false, &actor()).await.unwrap();
     let who = claimant("w");
     let torn = store.begin_teardown(&claim_one(&store, &who).await).await.unwrap();
@@ -118,7 +118,10 @@ async fn a_report_wakes_a_waiting_removal(store: SharedStore) {
     assert_eq!((status.tombstone, status.live, status.behind), (true, 1, 1));
     let until = store.ping().await.unwrap().plus(HOLD);
     store.postpone_removal(&torn, until).await.unwrap();
-    store.observe(edge, &seen(None, store.latest_revision().await.unwrap())).await.unwrap();
+    store
+        .observe(edge, &seen(None, store.latest_revision().await.unwrap()), &actor())
+        .await
+        .unwrap();
     let claimed = claim_one(&store, &who).await;
     let status = store.deployment(domain.id).await.unwrap();
     assert_eq!((status.behind, status.serving), (0, 1));
@@ -129,7 +132,7 @@ async fn a_report_wakes_a_waiting_removal(store: SharedStore) {
     let torn = store.begin_teardown(&claim_one(&store, &who).await).await.unwrap();
     store.postpone_removal(&torn, until).await.unwrap();
     let up_to = store.latest_revision().await.unwrap();
-    store.observe(edge, &EdgeReport { up_to, ..EdgeReport::default() }).await.unwrap();
+    store.observe(edge, &EdgeReport { up_to, ..EdgeReport::default() }, &actor()).await.unwrap();
     assert_eq!(claim_one(&store, &who).await.domain.id, again.id);
     assert_eq!(store.deployment(again.id).await.unwrap().behind, 0);
 }

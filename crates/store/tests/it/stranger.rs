@@ -2,8 +2,8 @@
 
 use holdfast_model::{Hostname, Outcome, State};
 use holdfast_store::{
-    Adopt, DomainPatch, EdgeAgent, EdgeId, Error, NewEdge, Page, Products, Revision, SharedStore,
-    Stranger,
+    Adopt, Adopted, DomainPatch, EdgeAgent, EdgeId, EdgeReport, Error, NewEdge, Page, Products,
+    Revision, SharedStore, Stranger,
 };
 
 use crate::kit::*;
@@ -110,8 +110,14 @@ async fn an_agent_is_described_bit_by_bit(store: SharedStore) {
     let known = store.edge_named("e1").await.unwrap().unwrap();
     let both = EdgeAgent { version: Some("1".into()), target: None, mode: Some("observe".into()) };
     assert_eq!(known.agent, both);
-    let identity = store.edge_identity("e1").await.unwrap().unwrap();
-    assert_eq!((identity.id, identity.mode.as_deref()), (id, Some("observe")));
+    // What a report does not say stays as it was.
+    store.observe(id, &EdgeReport::default(), &actor()).await.unwrap();
+    assert_eq!(store.edge_named("e1").await.unwrap().unwrap().agent, both);
+    let mode = Some("apply".to_owned());
+    store.observe(id, &EdgeReport { mode, ..EdgeReport::default() }, &actor()).await.unwrap();
+    let known = store.edge_named("e1").await.unwrap().unwrap();
+    assert_eq!(known.agent.mode.as_deref(), Some("apply"));
+    assert_eq!(store.edge_identity("e1").await.unwrap().unwrap().id, id);
     assert!(store.edge_identity("e2").await.unwrap().is_none());
 }
 
@@ -120,23 +126,27 @@ fn stranger(file: &str, names: &[&str], shadows: bool) -> Stranger {
     Stranger { file: file.to_owned(), names, sha256: Some("x".into()), shadows }
 }
 
+/// The edge has found these.
+pub(crate) async fn find(store: &SharedStore, edge: EdgeId, found: &[Stranger]) {
+    let report = EdgeReport { strangers: Some(found.to_vec()), ..EdgeReport::default() };
+    store.observe(edge, &report, &actor()).await.unwrap();
+}
+
 async fn strangers_are_what_was_last_reported(store: SharedStore) {
     let (one, two) = (edge(&store, "e1").await, edge(&store, "e2").await);
     let first = [stranger("a.pem", &["a.example.com"], true), stranger("b.pem", &[], false)];
-    store.keep_strangers(one, &first).await.unwrap();
-    store.keep_strangers(two, &first).await.unwrap();
+    find(&store, one, &first).await;
+    find(&store, two, &first).await;
     let second = [stranger("b.pem", &["b.example.com"], true), stranger("c.pem", &[], true)];
-    store.keep_strangers(one, &second).await.unwrap();
+    find(&store, one, &second).await;
     let listed = store.strangers(one, &page(10, None)).await.unwrap();
     assert_eq!(listed.items, second);
     let part = store.strangers(two, &page(1, None)).await.unwrap();
     assert_eq!((part.items.as_slice(), part.next.as_deref()), (&first[..1], Some("a.pem")));
     let edge = store.edge_named("e1").await.unwrap().unwrap();
     assert_eq!((edge.strangers, edge.shadows), (2, 2));
-    store.keep_strangers(one, &[]).await.unwrap();
+    find(&store, one, &[]).await;
     assert_eq!(store.edge_named("e1").await.unwrap().unwrap().strangers, 0);
-    let unknown = EdgeId(uuid::Uuid::from_u128(7));
-    assert!(matches!(store.keep_strangers(unknown, &first).await, Err(Error::NotFound(_))));
 }
 
 async fn an_adoption_is_told_until_it_is_done(store: SharedStore) {
@@ -147,7 +157,7 @@ async fn an_adoption_is_told_until_it_is_done(store: SharedStore) {
         stranger("one.pem", &["a.example.com", "b.example.com", "*.example.com"], true),
         stranger("two.pem", &["b.example.com"], true),
     ];
-    store.keep_strangers(id, &found).await.unwrap();
+    find(&store, id, &found).await;
     let ask = async |what: Adopt| {
         let asked = store.adopt(id, &what, &actor()).await.unwrap();
         let mut asked: Vec<_> =
@@ -165,7 +175,9 @@ async fn an_adoption_is_told_until_it_is_done(store: SharedStore) {
     let told = store.adoptions(id).await.unwrap();
     assert_eq!(told.len(), 3);
     assert_eq!(store.adoptions(id).await.unwrap(), [], "told a moment ago");
-    store.adopted(id, &told).await.unwrap();
+    let done = told.into_iter().map(|adoption| Adopted { adoption, error: None });
+    let report = EdgeReport { adopted: done.collect(), ..EdgeReport::default() };
+    store.observe(id, &report, &actor()).await.unwrap();
     assert_eq!(ask(Adopt::File("two.pem".into())).await.len(), 1);
     assert_eq!(store.adoptions(id).await.unwrap().len(), 1, "only what was asked since");
 }

@@ -56,7 +56,7 @@ async fn each_change_wakes_who_waits_for_it(store: SharedStore) {
     let seen = Observation { domain: domain.id, sha256: Some("sha-1".to_owned()), error: None };
     let report = EdgeReport { observations: vec![seen], ..EdgeReport::default() };
     ears.forget();
-    store.observe(edge, &report).await.unwrap();
+    store.observe(edge, &report, &actor()).await.unwrap();
     ears.heard(&[Topic::Work]).await;
     // Nudged while held: letting go makes it due, and that is told.
     let note = Note::new("edges-applying", "not yet");

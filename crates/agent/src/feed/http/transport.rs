@@ -5,6 +5,7 @@
 //! knows no proxy. Here only the given roots count. Requests are safe to repeat: registering, asking and reporting
 //! the same twice is as good as once.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,10 +22,11 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 
-use super::HttpFeedConfig;
 use super::tunnel::{self, Place};
+use super::{HttpFeedConfig, wire};
 use crate::{Error, Result};
 
 /// How long a connection may take.
@@ -45,6 +47,8 @@ pub(super) struct Transport {
     tls: TlsConnector,
     current: AtomicUsize,
     idle: Mutex<Vec<(usize, Sender)>>,
+    /// Until when a replica wants to be left alone.
+    rests: Mutex<HashMap<usize, Instant>>,
 }
 
 impl Transport {
@@ -57,8 +61,8 @@ impl Transport {
         }
         let proxy = config.proxy.as_ref().map(Place::of_proxy).transpose()?;
         let (servers, tls) = (config.servers.clone(), tls(config)?);
-        let (current, idle) = (AtomicUsize::new(0), Mutex::default());
-        Ok(Self { servers, proxy, tls, current, idle })
+        let (current, idle, rests) = (AtomicUsize::new(0), Mutex::default(), Mutex::default());
+        Ok(Self { servers, proxy, tls, current, idle, rests })
     }
 
     /// Sends a request whose URI is a path, and reads the whole answer.
@@ -95,32 +99,84 @@ impl Transport {
         Ok(answer)
     }
 
-    /// Asks the replica that answered last, and each other one where there is no connection to be had.
+    /// Asks the replica that answered last, and each other one where that does not answer, or asks to be left alone: that is its own
+    /// word, and delays nobody else's.
     async fn exchange(
         &self,
         request: Request<Bytes>,
     ) -> Result<(Response<Incoming>, usize, Sender)> {
-        if let Some((at, mut sender)) = self.idle() {
-            let sent = sender.send_request(self.addressed(at, &request)?).await;
-            match sent {
-                Ok(answer) => return Ok((answer, at, sender)),
+        let (mut tried, mut down, mut busy) = (Vec::new(), None, None);
+        while let Some(at) = self.next(&tried) {
+            tried.push(at);
+            match self.ask(at, &request).await {
+                Ok((answer, _)) if wire::is_busy(answer.status(), answer.headers()) => {
+                    busy = Some(self.leave_alone(at, answer).await?);
+                }
+                Ok((answer, sender)) => return Ok((answer, at, sender)),
+                Err(error) => down = Some(error),
+            }
+        }
+        Err(match (down, busy) {
+            (None, Some(Error::Busy { source, .. })) => {
+                Error::Busy { after: self.shortest_rest(), source }
+            }
+            // One that is away may be back any moment, whatever the others ask for.
+            (down, _) => down.unwrap_or(Error::Stopped),
+        })
+    }
+
+    /// The replica to ask: the current one, or the next after it that does not want to be left alone. Where all do, it is for the
+    /// caller to wait; one who asks all the same gets an answer.
+    fn next(&self, tried: &[usize]) -> Option<usize> {
+        let (count, now) = (self.servers.len(), Instant::now());
+        let current = self.current.load(Relaxed) % count;
+        let rests = self.rests.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_awake = |at: &usize| rests.get(at).is_none_or(|until| *until <= now);
+        let mut others = (current..current + count).map(|at| at % count);
+        let awake = others.find(|at| is_awake(at) && !tried.contains(at));
+        let next = awake.or(tried.is_empty().then_some(current))?;
+        self.current.store(next, Relaxed);
+        Some(next)
+    }
+
+    /// Asks on a connection that was kept, or on another.
+    async fn ask(
+        &self,
+        at: usize,
+        request: &Request<Bytes>,
+    ) -> Result<(Response<Incoming>, Sender)> {
+        if let Some(mut sender) = self.idle(at) {
+            match sender.send_request(self.addressed(at, request)?).await {
+                Ok(answer) => return Ok((answer, sender)),
                 // It was closed while nobody looked.
                 Err(error) => tracing::trace!(%error, "a kept connection was of no use"),
             }
         }
-        let mut last = None;
-        for _ in &self.servers {
-            let at = self.current.load(Relaxed) % self.servers.len();
-            match self.connect(at).await {
-                Ok(mut sender) => {
-                    let sent = sender.send_request(self.addressed(at, &request)?).await;
-                    let answer = sent.map_err(|error| self.failed(at, error.into()))?;
-                    return Ok((answer, at, sender));
-                }
-                Err(source) => last = Some(self.failed(at, source)),
-            }
+        let connected = self.connect(at).await;
+        let mut sender = connected.map_err(|source| self.failed(at, source))?;
+        let sent = sender.send_request(self.addressed(at, request)?).await;
+        Ok((sent.map_err(|error| self.failed(at, error.into()))?, sender))
+    }
+
+    /// Nothing more is asked of this replica for as long as it says.
+    async fn leave_alone(&self, at: usize, answer: Response<Incoming>) -> Result<Error> {
+        let (head, body) = answer.into_parts();
+        let body = Limited::new(body, BODY_LIMIT).collect().await;
+        let body = body.map_err(|source| self.failed(at, source))?.to_bytes();
+        let error = wire::refusal(head.status, &head.headers, &body);
+        if let Some(rest) = error.asked_rest() {
+            let mut rests = self.rests.lock().unwrap_or_else(PoisonError::into_inner);
+            rests.insert(at, Instant::now() + rest);
         }
-        Err(last.unwrap_or(Error::Stopped))
+        self.turn_away(at);
+        Ok(error)
+    }
+
+    /// How long until the first of those who want to be left alone does not any more.
+    fn shortest_rest(&self) -> Duration {
+        let rests = self.rests.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = rests.values().map(|until| until.saturating_duration_since(Instant::now()));
+        left.min().unwrap_or_default()
     }
 
     fn server(&self, at: usize) -> Result<&Uri> {
@@ -172,12 +228,11 @@ impl Transport {
         begin(self.tls.connect(name, tcp).await?).await
     }
 
-    fn idle(&self) -> Option<(usize, Sender)> {
+    fn idle(&self, current: usize) -> Option<Sender> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let current = self.current.load(Relaxed) % self.servers.len();
         idle.retain(|(at, sender)| *at == current && !sender.is_closed());
         let ready = idle.iter().position(|(_, sender)| sender.is_ready())?;
-        Some(idle.swap_remove(ready))
+        Some(idle.swap_remove(ready).1)
     }
 
     fn keep(&self, at: usize, sender: Sender) {

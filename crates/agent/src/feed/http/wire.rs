@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use holdfast_model::{DomainId, Hostname, Note, Timestamp};
-use holdfast_store::{Adoption, CertificateId, Change, Changes, Revision};
+use holdfast_store::{Adoption, CertificateId, Change, Changes, EdgeReport, Revision};
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
@@ -12,11 +12,14 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::{Error, Listing, News, Report, Result};
+use crate::{Error, Listing, News, Result};
 
 #[derive(Deserialize)]
 pub(super) struct Registered {
     pub(super) revision: String,
+    /// A control plane of a release before counts no reports.
+    #[serde(default)]
+    pub(super) session: Option<i64>,
 }
 
 #[derive(Deserialize)]
@@ -157,12 +160,12 @@ impl Listed {
     }
 }
 
-pub(super) fn report(report: &Report, mode: &str) -> Value {
+pub(super) fn report(report: &EdgeReport, mode: &str) -> Value {
     let note = |note: &Option<Note>| match note {
         Some(note) => json!({ "code": note.code, "detail": note.detail }),
         None => Value::Null,
     };
-    let observations = report.seen.observations.iter().map(|seen| {
+    let observations = report.observations.iter().map(|seen| {
         json!({ "domain_id": seen.domain, "sha256": seen.sha256, "error": note(&seen.error) })
     });
     let adopted = report.adopted.iter().map(|one| {
@@ -177,9 +180,9 @@ pub(super) fn report(report: &Report, mode: &str) -> Value {
         stranger.collect::<Vec<_>>()
     });
     json!({
-        "up_to": report.seen.up_to.to_string(),
+        "up_to": report.up_to.to_string(),
         "observations": observations.collect::<Vec<_>>(),
-        "error": note(&report.seen.error),
+        "error": note(&report.error),
         "strangers": strangers,
         "adopted": adopted.collect::<Vec<_>>(),
         "mode": mode,
@@ -203,6 +206,24 @@ struct Said {
     detail: String,
 }
 
+/// Does the answer say that this replica wants to be left alone for a while?
+pub(super) fn is_busy(status: StatusCode, headers: &HeaderMap) -> bool {
+    status != StatusCode::UNAUTHORIZED && is_for_later(status) && retry_after(headers).is_some()
+}
+
+/// May the same request be answered otherwise later, or elsewhere?
+fn is_for_later(status: StatusCode) -> bool {
+    status.is_server_error()
+        || matches!(
+            status,
+            StatusCode::TOO_MANY_REQUESTS
+                | StatusCode::REQUEST_TIMEOUT
+                | StatusCode::UNAUTHORIZED
+                // Said by a replica that does not lead, or no longer: it did nothing.
+                | StatusCode::MISDIRECTED_REQUEST
+        )
+}
+
 /// What an answer that is none means, and when the control plane wants to be asked again.
 pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Error {
     let Problem { code, detail } = serde_json::from_slice(body).unwrap_or_default();
@@ -211,17 +232,8 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> E
         (StatusCode::NOT_FOUND, "edge-unknown") => return Error::Unregistered,
         _ => {}
     }
-    let later = status.is_server_error()
-        || matches!(
-            status,
-            StatusCode::TOO_MANY_REQUESTS
-                | StatusCode::REQUEST_TIMEOUT
-                | StatusCode::UNAUTHORIZED
-                // Said by a replica that does not lead, or no longer: it did nothing.
-                | StatusCode::MISDIRECTED_REQUEST
-        );
     let source = Box::new(Said { status, code, detail });
-    match (later, retry_after(headers)) {
+    match (is_for_later(status), retry_after(headers)) {
         (true, Some(after)) => Error::Busy { after, source },
         (true, None) => Error::Unavailable { source },
         (false, _) => Error::Refused { source },

@@ -6,10 +6,10 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use holdfast_agent::{Adopted, Bundles, Error, Feed, Listing, News, Report, Result, Source};
+use holdfast_agent::{Bundles, Error, Feed, Listing, News, Result, Source};
 use holdfast_model::{DomainId, Hostname};
 use holdfast_store::{
-    Adoption, Bundle, Change, Changes, EdgeReport, Observation, Revision, Stranger,
+    Adopted, Adoption, Bundle, Change, Changes, EdgeReport, Observation, Revision, Stranger,
 };
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -398,8 +398,8 @@ impl Feed for Memory {
         Ok(Listing { items, revision })
     }
 
-    async fn report(&self, report: &Report) -> Result<()> {
-        let Report { seen: report, strangers, adopted } = report;
+    async fn report(&self, report: &EdgeReport) -> Result<()> {
+        let EdgeReport { strangers, adopted, .. } = report;
         self.check()?;
         let mut state = self.lock();
         if state.unregistered {

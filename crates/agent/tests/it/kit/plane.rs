@@ -1,5 +1,6 @@
 //! The control plane's API for edges over HTTP, with [`Memory`] behind it.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -10,10 +11,10 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
-use holdfast_agent::{Adopted, Bundles as _, Error, Feed as _, HttpFeedConfig, Report};
+use holdfast_agent::{Bundles as _, Error, Feed as _, HttpFeedConfig};
 use holdfast_gateway::listener::{self, TlsListener};
 use holdfast_model::Note;
-use holdfast_store::{Adoption, Change, EdgeReport, Observation, Stranger};
+use holdfast_store::{Adopted, Adoption, Change, EdgeReport, Observation, ReportOrder, Stranger};
 use holdfast_testkit::Scratch;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -128,8 +129,11 @@ impl Shared {
 async fn register(State(shared): State<Shared>, headers: HeaderMap) -> Result<Response, Response> {
     shared.admit(&headers)?;
     let revision = shared.memory.register().await.map_err(|error| refused(&error))?;
-    Ok(Json(json!({ "id": "x", "name": "edge-1", "group": "default", "revision": revision.to_string() }))
-        .into_response())
+    let session = shared.requests.load(Relaxed);
+    Ok(Json(json!({
+        "id": "x", "name": "edge-1", "group": "default", "revision": revision.to_string(), "session": session,
+    }))
+    .into_response())
 }
 
 #[derive(Deserialize)]
@@ -212,6 +216,7 @@ fn note(value: &Value) -> Option<Note> {
 async fn report(
     State(shared): State<Shared>,
     headers: HeaderMap,
+    Query(order): Query<HashMap<String, i64>>,
     Json(body): Json<Value>,
 ) -> Result<Response, Response> {
     shared.admit(&headers)?;
@@ -235,14 +240,16 @@ async fn report(
         sha256: text(&one["sha256"]),
         shadows: one["shadows"].as_bool().unwrap(),
     };
-    let report = Report {
-        seen: EdgeReport {
-            up_to: body["up_to"].as_str().unwrap().parse().unwrap(),
-            observations: observations.collect(),
-            error: note(&body["error"]),
-        },
+    let report = EdgeReport {
+        up_to: body["up_to"].as_str().unwrap().parse().unwrap(),
+        observations: observations.collect(),
+        error: note(&body["error"]),
         strangers: body["strangers"].as_array().map(|all| all.iter().map(stranger).collect()),
         adopted: adopted.collect(),
+        order: order
+            .get("session")
+            .map(|session| ReportOrder { session: *session, sequence: order["sequence"] }),
+        ..EdgeReport::default()
     };
     shared.memory.report(&report).await.map_err(|error| refused(&error))?;
     Ok(StatusCode::NO_CONTENT.into_response())

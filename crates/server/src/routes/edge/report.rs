@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use axum::extract::State;
 use holdfast_model::{DomainId, Hostname, Note};
-use holdfast_store::{Adoption, EdgeAgent, EdgeIdentity, EdgeReport, Observation, Stranger};
+use holdfast_store::{Adopted, Adoption, EdgeReport, Observation, ReportOrder, Stranger};
 use http::StatusCode;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::body::{Body, Input, Object};
 use crate::edge::AtEdge;
+use crate::query::{self, Params};
 use crate::{AppState, Kind, Problem, field};
 
 /// Most observations in one report.
@@ -112,7 +113,11 @@ struct AdoptedRequest {
 /// Takes a report: what was applied and seen.
 #[utoipa::path(
     post, path = "/v1/edges/{edge}/report", operation_id = "reportEdge", tag = "edge feed",
-    params(("edge" = String, Path, description = "The edge's name")),
+    params(
+        ("edge" = String, Path, description = "The edge's name"),
+        ("session" = Option<i64>, Query, description = "As the registration gave it", minimum = 0),
+        ("sequence" = Option<i64>, Query, description = "Rises with every report of the session; one that comes after a later one changes nothing", minimum = 0),
+    ),
     request_body = ReportRequest,
     responses(
         (status = 204, description = "Taken"),
@@ -121,80 +126,61 @@ struct AdoptedRequest {
 pub(in crate::routes) async fn take(
     edge: AtEdge,
     State(state): State<AppState>,
+    mut params: Params,
     Body(request): Body<ReportRequest>,
 ) -> Result<StatusCode, Problem> {
-    let parsed = Parsed::of(request)?;
+    let order = order(&mut params)?;
+    params.end()?;
+    let report = EdgeReport { order, ..report(request)? };
     let known = edge.known(&state).await?;
-    if let Some(mode) = parsed.mode.filter(|mode| known.mode.as_ref() != Some(mode)) {
-        let agent = EdgeAgent { mode: Some(mode), ..EdgeAgent::default() };
-        state.store.describe_edge(known.id, &agent).await?;
-    }
-    if let Some(strangers) = parsed.strangers {
-        let kept = state.store.keep_strangers(known.id, &strangers).await;
-        kept.map_err(|error| edge.gone(error))?;
-    }
-    if !parsed.adopted.is_empty() {
-        end_adoptions(&state, &edge, &known, parsed.adopted).await?;
-    }
-    // Last: what is told above is told again if this fails.
-    state.store.observe(known.id, &parsed.report).await.map_err(|error| edge.gone(error))?;
+    let actor = state.actor(&edge.caller);
+    let taken = state.store.observe(known.id, &report, &actor).await;
+    taken.map_err(|error| edge.gone(error))?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What was asked for is told, each once: what nobody asked for must not fill the event log.
-async fn end_adoptions(
-    state: &AppState,
-    edge: &AtEdge,
-    known: &EdgeIdentity,
-    adopted: Vec<(Adoption, Option<Note>)>,
-) -> Result<(), Problem> {
-    let done: Vec<_> = adopted.iter().map(|(one, _)| one.clone()).collect();
-    let ended = state.store.adopted(known.id, &done).await?;
-    let actor = state.actor(&edge.caller);
-    for one in ended {
-        let error = adopted.iter().find(|(of, _)| *of == one).and_then(|(_, error)| error.as_ref());
-        let (kind, detail) = match error {
-            None => ("edge-adopted", format!("edge `{}` took over {}", edge.name, one.file)),
-            Some(note) => (
-                "edge-adopt-failed",
-                format!("edge `{}` did not take over {}: {}", edge.name, one.file, note.detail),
-            ),
-        };
-        state.store.notice(&actor, kind, one.name.as_str(), &detail).await?;
+/// Beside the body, because releases before this one refuse a body with more than they know.
+fn order(params: &mut Params) -> Result<Option<ReportOrder>, Problem> {
+    let (session, sequence) = (number(params, "session")?, number(params, "sequence")?);
+    match (session, sequence) {
+        (Some(session), Some(sequence)) => Ok(Some(ReportOrder { session, sequence })),
+        (None, None) => Ok(None),
+        (Some(_), None) => Err(query::invalid("sequence", "Give `sequence` with `session`.")),
+        (None, Some(_)) => Err(query::invalid("session", "Give `session` with `sequence`.")),
     }
-    Ok(())
+}
+
+fn number(params: &mut Params, name: &'static str) -> Result<Option<i64>, Problem> {
+    let Some(text) = params.text(name)? else { return Ok(None) };
+    let number = text.parse().ok().filter(|number: &i64| *number >= 0);
+    number.map(Some).ok_or_else(|| {
+        let text = field::shown(&text);
+        query::invalid(name, format!("`{name}` is a number from 0, not `{text}`."))
+    })
 }
 
 /// A report, taken apart and checked.
-struct Parsed {
-    report: EdgeReport,
-    strangers: Option<Vec<Stranger>>,
-    adopted: Vec<(Adoption, Option<Note>)>,
-    mode: Option<String>,
-}
-
-impl Parsed {
-    fn of(request: ReportRequest) -> Result<Self, Problem> {
-        let count = request.observations.len();
-        if count > OBSERVATIONS {
-            let detail = format!("{count} observations were sent; send {OBSERVATIONS} at a time.");
-            return Err(Problem::new(Kind::TooManyItems, detail));
-        }
-        let up_to = request.up_to.parse().map_err(|_| {
-            let given = field::shown(&request.up_to);
-            field::invalid("up_to", format!("`{given}` is no revision; they look like `1.42`."))
-        })?;
-        let observations = request.observations.into_iter().map(observation);
-        let observations = observations.collect::<Result<_, _>>()?;
-        let error = request.error.map(note).transpose()?;
-        let adopted = request.adopted.into_iter().map(adopted);
-        Ok(Self {
-            report: EdgeReport { up_to, observations, error },
-            strangers: request.strangers.map(strangers).transpose()?,
-            adopted: adopted.collect::<Result<_, _>>()?,
-            mode: request.mode.map(|mode| super::mode("mode", mode)).transpose()?,
-        })
+fn report(request: ReportRequest) -> Result<EdgeReport, Problem> {
+    let count = request.observations.len();
+    if count > OBSERVATIONS {
+        let detail = format!("{count} observations were sent; send {OBSERVATIONS} at a time.");
+        return Err(Problem::new(Kind::TooManyItems, detail));
     }
+    let up_to = request.up_to.parse().map_err(|_| {
+        let given = field::shown(&request.up_to);
+        field::invalid("up_to", format!("`{given}` is no revision; they look like `1.42`."))
+    })?;
+    let observations = request.observations.into_iter().map(observation);
+    let adopted = request.adopted.into_iter().map(adopted);
+    Ok(EdgeReport {
+        up_to,
+        observations: observations.collect::<Result<_, _>>()?,
+        error: request.error.map(note).transpose()?,
+        strangers: request.strangers.map(strangers).transpose()?,
+        adopted: adopted.collect::<Result<_, _>>()?,
+        mode: request.mode.map(|mode| super::mode("mode", mode)).transpose()?,
+        order: None,
+    })
 }
 
 fn observation(Object(seen): Object<ObservationRequest>) -> Result<Observation, Problem> {
@@ -242,8 +228,9 @@ fn is_printable(name: &str) -> bool {
     name.len() <= field::KEY && name.chars().all(|c| c.is_ascii_graphic())
 }
 
-fn adopted(Object(given): Object<AdoptedRequest>) -> Result<(Adoption, Option<Note>), Problem> {
+fn adopted(Object(given): Object<AdoptedRequest>) -> Result<Adopted, Problem> {
     let file = field::text("adopted.file", given.file, FILE)?;
     let name = Hostname::parse_host(&given.name)?;
-    Ok((Adoption { file, name }, given.error.map(note).transpose()?))
+    let error = given.error.map(note).transpose()?;
+    Ok(Adopted { adoption: Adoption { file, name }, error })
 }
