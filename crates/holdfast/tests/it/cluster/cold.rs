@@ -65,6 +65,12 @@ fn named(name: &str, directory: Scratch, environment: &[(&str, String)]) -> Star
     Start { process: Process::spawn(name, &command).unwrap(), directory }
 }
 
+/// Makes the tables, and nothing else.
+fn migrate(directory: &Scratch) {
+    let config = word(&directory.path().join("holdfast.toml"));
+    Ended::of(program().args(["migrate", "--config", &config])).done();
+}
+
 /// Waits until one of these holds a lease: which.
 async fn holder<'a>(url: &str, lease: &str, starts: &'a [(&str, Start)]) -> &'a Start {
     let query = format!("SELECT holder FROM lease WHERE name = '{lease}' AND expires_at > now()");
@@ -112,9 +118,7 @@ async fn without_the_lease_one_token_is_made_all_the_same() {
     let network = Network::start().await;
     let url = Postgres::shared().await.unwrap().database().await.unwrap();
     let key = format!("master_key = \"{MASTER_KEY}\"");
-    let config = directory(&network, &url, &key);
-    Ended::of(program().args(["migrate", "--config", &word(&config.path().join("holdfast.toml"))]))
-        .done();
+    migrate(&directory(&network, &url, &key));
     sql(
         &url,
         "INSERT INTO lease (name, holder, incarnation, term, beat, ttl_us, expires_at, since, renewed_at, priority, reason)
@@ -138,9 +142,7 @@ async fn whoever_makes_what_is_made_once_may_be_killed() {
     let network = Network::start().await;
     let url = Postgres::shared().await.unwrap().database().await.unwrap();
     let key = format!("master_key = \"{MASTER_KEY}\"");
-    let config = directory(&network, &url, &key);
-    Ended::of(program().args(["migrate", "--config", &word(&config.path().join("holdfast.toml"))]))
-        .done();
+    migrate(&directory(&network, &url, &key));
     let mut stubborn = Command::new("psql");
     stubborn.args([&url, "--no-psqlrc", "--command"]);
     stubborn.arg("BEGIN; SELECT one FROM first_token FOR UPDATE; SELECT pg_sleep(600)");
@@ -172,6 +174,7 @@ async fn whoever_registers_the_account_may_be_killed_or_paused() {
     let key = format!("master_key = \"{MASTER_KEY}\"");
     for paused in [false, true] {
         let url = Postgres::shared().await.unwrap().database().await.unwrap();
+        migrate(&directory(&network, &url, &key));
         let ca = Proxy::before(network.ca).await.unwrap();
         ca.hold(Way::ToServer);
         let by = [("HOLDFAST__ACME__DIRECTORY", format!("https://{}/directory", ca.address()))];
