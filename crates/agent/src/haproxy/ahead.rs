@@ -20,16 +20,16 @@ use crate::turn::Turn;
 use crate::{Bundles, Error, Result};
 
 /// So many are fetched at once.
-const FETCHES: usize = 32;
+const FETCHES: usize = 48;
 
 /// So many are checked and written together.
-const TOGETHER: usize = 8;
+const TOGETHER: usize = 16;
 
 /// So many groups are on their way to the disk at once.
-const WRITES: usize = 4;
+const WRITES: usize = 3;
 
 /// So many groups lie ready before the next are begun.
-const READY: usize = 8;
+const READY: usize = 4;
 
 /// What a command takes beside the certificate.
 const COMMAND_ROOM: usize = 64;

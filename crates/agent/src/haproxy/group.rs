@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use holdfast_gateway::files;
 use holdfast_gateway::point::{Point, around_sync};
+use rustix::fs::{Advice, fadvise};
 use tempfile::NamedTempFile;
 
 use crate::{Error, Result};
@@ -16,7 +17,7 @@ use crate::{Error, Result};
 /// Writes these, readable by their owner alone. A result each, in the same order: one that fails leaves the others alone.
 pub(super) fn write_all(files: &[(PathBuf, &[u8])]) -> Vec<Result<()>> {
     let written: Vec<_> = files.iter().map(|(path, contents)| prepare(path, contents)).collect();
-    // Not before all are written: the disk takes them together.
+    // All are on their way to the disk before one is waited for: a journal then takes them together.
     let synced: Vec<_> = written.into_iter().map(|file| file.and_then(sync)).collect();
     let moved =
         files.iter().zip(synced).map(|((path, _), file)| file.and_then(|file| put(file, path)));
@@ -46,6 +47,8 @@ fn prepare(path: &Path, contents: &[u8]) -> io::Result<NamedTempFile> {
         .permissions(Permissions::from_mode(0o600))
         .tempfile_in(directory(path))?;
     file.write_all(contents)?;
+    // Begins to write it out; if that cannot be done ahead, the sync does it.
+    fadvise(file.as_file(), 0, None, Advice::DontNeed).ok();
     Ok(file)
 }
 
