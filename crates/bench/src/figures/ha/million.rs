@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use holdfast_store::Claimant;
+use holdfast_store::{Claimant, SharedStore};
 use sqlx::{Connection as _, Executor as _, PgConnection, Row as _};
 use tokio::time::Instant;
 
@@ -38,7 +38,7 @@ pub(super) async fn measure(ground: &Ground) -> Result<String> {
             "a worker's look for due domains".to_owned(),
             due.to_string(),
             took.shown(2),
-            read.shown(0),
+            read.to_string(),
         ]);
     }
     Ok(format!(
@@ -50,44 +50,54 @@ pub(super) async fn measure(ground: &Ground) -> Result<String> {
     ))
 }
 
-/// Makes so many due, claims them, gives them back; milliseconds and rows read of the claim.
-async fn sweep(ground: &Ground, url: &str, due: u32) -> Result<(Sample, Sample)> {
-    let store = seed::open(url).await?;
-    let who = Claimant { instance: "bench".into(), incarnation: uuid::Uuid::new_v4() };
+/// Makes so many due and claims them; milliseconds of the claim, and the rows it read.
+async fn sweep(ground: &Ground, url: &str, due: u32) -> Result<(Sample, i64)> {
     let mut connection = PgConnection::connect(url).await?;
-    let (mut took, mut read) = (Sample::default(), Sample::default());
+    let store = seed::open(url).await?;
+    let mut took = Sample::default();
     for _ in 0..ground.runs {
-        let make = format!(
-            "UPDATE domain SET due_at = clock_timestamp() WHERE id IN (SELECT id FROM domain LIMIT {due})"
-        );
-        connection.execute(sqlx::AssertSqlSafe(make)).await?;
-        connection.execute("VACUUM ANALYZE domain").await?;
-        let before = rows_read(&mut connection).await?;
+        make_due(&mut connection, due).await?;
         let begun = Instant::now();
-        let batch = store.claim(&who, 1_000, HOLD).await?;
+        let claimed = claim(&store).await?;
         took.push(begun.elapsed().as_secs_f64() * 1000.0);
-        read.push((rows_read(&mut connection).await? - before) as f64);
-        anyhow::ensure!(batch.work.len() == usize::try_from(due)?, "{} claimed", batch.work.len());
-        let claims: Vec<_> = batch.work.iter().map(|work| (work.domain.id, work.epoch)).collect();
-        store.unclaim(&who, &claims).await?;
-        connection
-            .execute("UPDATE domain SET due_at = clock_timestamp() + interval '20 days' WHERE due_at < clock_timestamp() + interval '1 hour'")
-            .await?;
+        anyhow::ensure!(claimed == usize::try_from(due)?, "{claimed} claimed");
     }
+    drop(store);
+    make_due(&mut connection, due).await?;
+    let before = rows_read(&mut connection).await?;
+    claim(&seed::open(url).await?).await?;
+    let read = rows_read(&mut connection).await? - before;
+    make_due(&mut connection, 0).await?;
     Ok((took, read))
 }
 
-/// Sessions hand their counts over when they are idle: looked at until they stand still.
+/// So many, and no others.
+async fn make_due(connection: &mut PgConnection, due: u32) -> Result<()> {
+    let make = format!(
+        "UPDATE domain SET due_at = clock_timestamp(), claimed_by = NULL, claimed_until = NULL WHERE id IN (SELECT id FROM domain LIMIT {due})"
+    );
+    let none = "UPDATE domain SET due_at = clock_timestamp() + interval '20 days', claimed_by = NULL, claimed_until = NULL
+        WHERE due_at < clock_timestamp() + interval '1 hour'";
+    connection.execute(none).await?;
+    connection.execute(sqlx::AssertSqlSafe(make)).await?;
+    connection.execute("VACUUM ANALYZE domain").await?;
+    Ok(())
+}
+
+async fn claim(store: &SharedStore) -> Result<usize> {
+    let who = Claimant { instance: "bench".into(), incarnation: uuid::Uuid::new_v4() };
+    Ok(store.claim(&who, 1_000, HOLD).await?.work.len())
+}
+
+/// What PostgreSQL has counted: sessions hand their counts over when they end, at the latest.
 async fn rows_read(connection: &mut PgConnection) -> Result<i64> {
-    let asked = "SELECT (seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint FROM pg_stat_user_tables WHERE relname = 'domain'";
-    let mut last = -1;
-    loop {
-        connection.execute("SELECT pg_stat_clear_snapshot()").await?;
-        let now: i64 = connection.fetch_one(asked).await?.try_get(0)?;
-        if now == last {
-            return Ok(now);
-        }
-        last = now;
-        tokio::time::sleep(Duration::from_millis(1_200)).await;
+    let others = "SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
+    while connection.fetch_one(others).await?.try_get::<i64, _>(0)? > 0 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
+    connection.execute("SELECT pg_stat_force_next_flush()").await?;
+    connection.execute("SELECT pg_stat_clear_snapshot()").await?;
+    let asked = "SELECT (seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint FROM pg_stat_user_tables WHERE relname = 'domain'";
+    Ok(connection.fetch_one(asked).await?.try_get(0)?)
 }
