@@ -11,6 +11,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use holdfast_model::Note;
 use holdfast_store::Revision;
+use metrics::{describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -83,6 +84,7 @@ impl Recorder {
         };
         let builder = PrometheusBuilder::new().set_buckets(BUCKETS).map_err(failed)?;
         let handle = builder.install_recorder().map_err(failed)?;
+        describe();
         let folded = handle.clone();
         tokio::spawn(async move {
             while tokio::time::timeout(UPKEEP, stop.cancelled()).await.is_err() {
@@ -91,6 +93,19 @@ impl Recorder {
         });
         Ok(Self(handle))
     }
+}
+
+/// What each metric counts, as docs/metrics.md says it.
+fn describe() {
+    describe_gauge!("holdfast_agent_ready", "1 while it reports and nothing is wrong");
+    describe_gauge!("holdfast_agent_names_refused", "Names whose certificate the proxy refuses");
+    describe_histogram!("holdfast_agent_apply_seconds", "How long applying took");
+    describe_counter!(
+        "holdfast_agent_handshakes_total",
+        "Handshakes by which it looked at what is served"
+    );
+    describe_counter!("holdfast_agent_reports_total", "Reports to the control plane");
+    describe_counter!("holdfast_agent_reloads_total", "Reloads of the proxy");
 }
 
 /// Answers `/health/live`, `/health/ready`, `/health` and `/metrics`, until `stop`.
@@ -119,10 +134,8 @@ async fn ready(State((status, _)): State<(Arc<Status>, Recorder)>) -> Response {
 
 async fn scrape(State((status, recorder)): State<(Arc<Status>, Recorder)>) -> Response {
     let (code, _) = status.verdict();
-    let ready = u8::from(code == StatusCode::OK);
-    let mut text = recorder.0.render();
-    text.push_str(&format!("# TYPE holdfast_agent_ready gauge\nholdfast_agent_ready {ready}\n"));
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+    metrics::gauge!("holdfast_agent_ready").set(u8::from(code == StatusCode::OK));
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4")], recorder.0.render()).into_response()
 }
 
 #[cfg(test)]

@@ -159,6 +159,10 @@ async fn from_a_name_to_https_on_haproxy_and_back() {
             && metrics.contains("holdfast_agent_ready 1"),
         "{metrics}"
     );
+    let told = |line: &str| Some(line.strip_prefix("# TYPE ")?.split(' ').next()?.to_owned());
+    for name in metrics.lines().filter_map(told) {
+        assert!(metrics.contains(&format!("# HELP {name} ")), "{name} in {metrics}");
+    }
     assert!(site.get("/health/live").stdout.ends_with("\n200"));
     let status = site.agent.take().unwrap().terminate(SOON).await.unwrap();
     assert!(status.success(), "{status:?}");
