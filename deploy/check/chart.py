@@ -38,6 +38,7 @@ REFUSED = [
     ("masterKey.existingSecret=", "masterKey.existingSecret"),
     ("masterKey.value=YQ==", "value"),
     ("adminToken.existingSecret=", "adminToken.existingSecret"),
+    ("redisRoot.existingConfigMap=redis-ca", "redisRoot.existingConfigMap"),
     ("ingress.host=holdfast.example.com", "ingress.tlsSecret"),
     ("networkPolicy.enabled=true", "networkPolicy.from"),
     ("podDisruptionBudget.maxUnavailable=0", "maxUnavailable"),
@@ -50,10 +51,8 @@ REFUSED = [
 NOT_IN_VALUES = {
     "server.listen", "server.url", "server.role", "server.drain_seconds", "server.tls_certificate", "server.tls_key",
     "server.root_certificate",
-    "database.url", "coordination.url", "acme.root_certificate", "acme.eab_key_id", "acme.eab_hmac_key",
+    "database.url", "coordination.url", "coordination.root_certificate", "acme.root_certificate", "acme.eab_key_id", "acme.eab_hmac_key",
     "security.master_key_file", "security.master_key", "security.admin_token", "security.admin_token_file",
-    # The chart mounts no root for Redis: where its certificate is private, it belongs into the image's own roots.
-    "coordination.root_certificate",
     # Probes bring no client certificate.
     "server.client_ca",
     # A pod's name is its instance id.

@@ -9,7 +9,7 @@ from findings import indent, run
 # What a Secret may hold, by the variable that takes it.
 SECRETS = {
     "HOLDFAST__DATABASE__URL": "postgres://holdfast:secret@db/holdfast",
-    "HOLDFAST__COORDINATION__URL": "redis+sentinel://a:26379,b:26379/mymaster",
+    "HOLDFAST__COORDINATION__URL": "rediss+sentinel://a:26379,b:26379/mymaster",
     "HOLDFAST__ACME__EAB_KEY_ID": "kid",
     "HOLDFAST__ACME__EAB_HMAC_KEY": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3JldA",
 }

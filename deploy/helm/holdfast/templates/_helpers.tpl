@@ -83,6 +83,9 @@ holdfast.toml. JSON's texts, numbers, booleans and lists are TOML's as well; toT
 {{- if .Values.acmeRoot.existingConfigMap -}}
 {{- $_ := set $own "acme" (dict "root_certificate" "/run/holdfast/acme-root/ca.pem") -}}
 {{- end -}}
+{{- if .Values.redisRoot.existingConfigMap -}}
+{{- $_ := set $own "coordination" (dict "root_certificate" "/run/holdfast/redis-root/ca.pem") -}}
+{{- end -}}
 {{- $sections := mergeOverwrite (deepCopy .Values.config) $own -}}
 {{- range $section := keys $sections | sortAlpha }}
 [{{ $section }}]
@@ -112,6 +115,9 @@ holdfast.toml. JSON's texts, numbers, booleans and lists are TOML's as well; toT
 {{- end -}}
 {{- if and (not $redis) .Values.redis.existingSecret -}}
 {{- fail "redis.existingSecret is set, but config.coordination.backend is not redis" -}}
+{{- end -}}
+{{- if and (not $redis) .Values.redisRoot.existingConfigMap -}}
+{{- fail "redisRoot.existingConfigMap is set, but config.coordination.backend is not redis" -}}
 {{- end -}}
 {{- $writes := default "any" (default dict $config.server).writes -}}
 {{- if and .Values.tls.existingSecret (ne $writes "any") (not .Values.replicaUrl) -}}

@@ -150,10 +150,12 @@ valueFrom:
   mountPath: /run/holdfast/tls
   readOnly: true
 {{- end }}
-{{- if .Values.acmeRoot.existingConfigMap }}
-- name: acme-root
-  mountPath: /run/holdfast/acme-root
+{{- range $name, $root := dict "acme-root" .Values.acmeRoot "redis-root" .Values.redisRoot }}
+{{- if $root.existingConfigMap }}
+- name: {{ $name }}
+  mountPath: /run/holdfast/{{ $name }}
   readOnly: true
+{{- end }}
 {{- end }}
 {{- end -}}
 
@@ -181,13 +183,13 @@ valueFrom:
     secretName: {{ . }}
     defaultMode: 0440
 {{- end }}
-{{- with .Values.acmeRoot }}
-{{- if .existingConfigMap }}
-- name: acme-root
+{{- range $name, $root := dict "acme-root" .Values.acmeRoot "redis-root" .Values.redisRoot }}
+{{- if $root.existingConfigMap }}
+- name: {{ $name }}
   configMap:
-    name: {{ .existingConfigMap }}
+    name: {{ $root.existingConfigMap }}
     items:
-      - key: {{ .key }}
+      - key: {{ $root.key }}
         path: ca.pem
 {{- end }}
 {{- end }}
