@@ -131,6 +131,11 @@ pub enum Error {
         /// The certificate it is about.
         file: String,
     },
+    /// Somebody else's command keeps HAProxy from taking ours.
+    #[error(
+        "somebody else's command on certificates is running in HAProxy, or its output is not being read; it must end (`show sess` lists connections to the socket)"
+    )]
+    CertificatesLocked,
     /// The certificate does not fit what the proxy can take in one command.
     #[error(
         "the certificate and its chain take {bytes} bytes, and HAProxy takes at most {limit} in one command; raise tune.bufsize in HAProxy and haproxy.bufsize here"
@@ -254,6 +259,7 @@ impl Error {
             Self::Proxy { .. } => "edge-proxy-unreachable",
             Self::ProxyRefused { .. } => "edge-proxy-refused",
             Self::TransactionLocked { .. } => "edge-transaction-locked",
+            Self::CertificatesLocked => "edge-certificates-locked",
             Self::PayloadTooLarge { .. } => "payload-too-large",
             Self::CrtListUnknown { .. } => "edge-crt-list-unknown",
             Self::Shadowed { .. } => "edge-shadowed",

@@ -40,7 +40,7 @@ use self::disk::Disk;
 pub use self::runtime::RuntimeAddress;
 use self::runtime::{Identity, Runtime};
 use self::stranger::Strangers;
-use crate::turn::{Turn, blocking};
+use crate::turn::Turn;
 use crate::{Bundles, Error, Inventory, Prober, Result, Target};
 
 pub(crate) use self::disk::{sweep, unusable};
@@ -101,6 +101,8 @@ pub struct HaproxyTarget {
 
 #[derive(Default)]
 struct State {
+    /// Who may write; another with each beginning anew.
+    turn: Turn,
     disk: Option<Disk>,
     /// The process whose memory is as the disk says; none while that is in doubt.
     compared: Option<Identity>,
@@ -134,14 +136,20 @@ impl HaproxyTarget {
     }
 
     async fn disk(&self, state: &mut State) -> Result<()> {
-        let turn = match &state.disk {
-            None => Turn::default(),
-            // What was given up on half-way may have written anything, and may still be writing.
-            Some(disk) if state.torn => disk.turn.next().await?,
-            Some(_) => return Ok(()),
+        let is_first = state.disk.is_none();
+        if !is_first && !state.torn {
+            return Ok(());
+        }
+        // What was given up on half-way may have written anything, and may still be writing.
+        state.turn = state.turn.next().await?;
+        let (config, turn) = (self.config.clone(), state.turn.clone());
+        let open = move || {
+            if is_first {
+                disk::clean(&config)?;
+            }
+            Disk::open(&config, turn)
         };
-        let config = self.config.clone();
-        state.disk = Some(blocking(move || Disk::open(&config, turn)).await?);
+        state.disk = Some(state.turn.blocking(open).await?);
         state.torn = false;
         Ok(())
     }
@@ -167,10 +175,10 @@ impl HaproxyTarget {
         let mut runtime = self.connect().await?;
         let identity = runtime.identity().await?;
         let known = state.compared.take().as_ref() == Some(&identity);
-        state.torn = true;
         if !known {
             self.refill(state, &mut runtime).await?;
         }
+        state.torn = true;
         Ok((runtime, identity, !known))
     }
 

@@ -13,14 +13,11 @@ use crate::checked::Print;
 pub(super) async fn take_back(disk: &mut Disk, written: Written, was: Option<Entry>) -> Result<()> {
     let Written { name, file, before, .. } = written;
     let held = before.as_deref().and_then(|pem| Print::of_pem(pem));
-    let (Some(was), Some(before), Some(held)) = (was, before, held) else {
-        return drop_name(disk, name).await;
-    };
-    let is_known = was.loaded && was.print == held;
-    if !is_known && was.adopted.is_none() {
-        return drop_name(disk, name).await;
-    }
-    disk.entries.insert(name, Entry { print: held, loaded: is_known, ..was });
+    let is_known = |was: &Entry| was.loaded && Some(was.print) == held;
+    let was = was.filter(|was| was.adopted.is_some() || is_known(was));
+    let (Some(was), Some(before)) = (was, before) else { return drop_name(disk, name).await };
+    let loaded = is_known(&was);
+    disk.entries.insert(name, Entry { print: held.unwrap_or(was.print), loaded, ..was });
     disk.turn.blocking(move || disk::write(file.as_ref(), &before)).await
 }
 

@@ -47,7 +47,7 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// Reads what is there; cleans up what a kill left behind, and makes what HAProxy needs to start at all.
+    /// Reads what is there, and makes what HAProxy needs to start at all.
     pub(super) fn open(config: &HaproxyConfig, turn: Turn) -> Result<Self> {
         let directory = text(&config.directory)?;
         std::fs::DirBuilder::new()
@@ -55,9 +55,6 @@ impl Disk {
             .mode(0o700)
             .create(&config.directory)
             .map_err(|source| unusable(&config.directory, source))?;
-        for directory in [Some(&*config.directory), config.crt_list.parent(), Some(&*config.data)] {
-            sweep(directory.filter(|path| path.is_dir()).unwrap_or(&config.directory))?;
-        }
         let adopted_file = config.data.join("adopted");
         let crt_list = config.crt_list.clone();
         let (entries, known) = (HashMap::new(), None);
@@ -180,6 +177,12 @@ pub(super) fn remove(path: &Path) -> Result<()> {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(unusable(path, error)),
         _ => Ok(()),
     }
+}
+
+/// Cleans up what a kill left behind; before anything is written.
+pub(super) fn clean(config: &HaproxyConfig) -> Result<()> {
+    let directories = [Some(&*config.directory), config.crt_list.parent(), Some(&*config.data)];
+    directories.into_iter().flatten().filter(|path| path.is_dir()).try_for_each(sweep)
 }
 
 /// Files that a kill left half-written.

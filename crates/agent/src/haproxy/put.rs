@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   ahead:   fetch, check, write NAME.pem                     a task of its own
-//!   socket:  set X, commit X, show X, new Y, abort Y, set Y, commit Y, show Y, ...
+//!   socket:  set X -> commit X, new Y, abort Y, show X -> set Y -> commit Y, new Z, ...
 //!   beside:  write the list                                  for those that are new, a portion at a time
 //!   socket:  add to the list                                 of that portion, when it is written
 //! ```
 //!
-//! What comes after `commit X` is sent once `set X` was answered ([`transaction`]). Who is shown to be in place, and stands on the
-//! list, is ready to be looked at.
+//! At each arrow an answer is waited for ([`transaction`]), and no longer than until it is there: what is sent behind keeps HAProxy busy
+//! meanwhile. Who is shown to be in place, and stands on the list, is ready to be looked at.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,8 +23,7 @@ use super::disk::{Disk, Entry};
 use super::list::Appending;
 use super::memory::{Shown, add};
 use super::runtime::{Identity, Runtime};
-use super::transaction::{self, Opened};
-use super::{HaproxyTarget, State};
+use super::{HaproxyTarget, State, transaction};
 use crate::{Bundles, Error, Result};
 
 /// So many at least are listed together.
@@ -54,7 +53,7 @@ struct Putting<'a> {
     listing: Option<(Portion, Appending)>,
 }
 
-/// A certificate on its way into memory.
+/// A certificate that was set, or is about to be.
 struct Sent {
     at: usize,
     written: Written,
@@ -62,8 +61,6 @@ struct Sent {
     was: Option<Entry>,
     /// Had HAProxy no place for it?
     is_new: bool,
-    /// Is it still to be heard what was said before the `set`?
-    is_unheard: bool,
 }
 
 impl HaproxyTarget {
@@ -92,24 +89,40 @@ impl HaproxyTarget {
             loaded: Vec::new(),
             listing: None,
         };
-        while let Some(group) = putting.next(&mut ahead).await? {
-            for (at, written) in group {
-                match written {
-                    Ok(written) => putting.load(at, written).await?,
-                    Err(error) => putting.refuse(at, error.note()),
-                }
-            }
-            // While the list is being written there is no hurry, and each writing costs.
-            if putting.loaded.len() >= PORTION && putting.is_listed() {
-                putting.list().await?;
-            }
+        let done = putting.put_all(&mut ahead).await;
+        if done.is_err() {
+            putting.clean_up().await?;
         }
-        putting.finish().await?;
-        Ok(putting.results)
+        done.map(|()| putting.results)
     }
 }
 
 impl Putting<'_> {
+    async fn put_all(&mut self, ahead: &mut Ahead) -> Result<()> {
+        while let Some(group) = self.next(ahead).await? {
+            for (at, written) in group {
+                match written {
+                    Ok(written) => self.load(at, written).await?,
+                    Err(error) => self.refuse(at, error.note()),
+                }
+            }
+            // While the list is being written there is no hurry, and each writing costs.
+            if self.loaded.len() >= PORTION && self.is_listed() {
+                self.list().await?;
+            }
+        }
+        self.finish().await
+    }
+
+    /// Whatever went wrong: what HAProxy refused does not stay on the disk.
+    async fn clean_up(&mut self) -> Result<()> {
+        if let Some((portion, begun)) = self.listing.take() {
+            let names: Vec<_> = portion.into_iter().map(|(_, name)| name).collect();
+            self.disk.appended(begun, &names).await?;
+        }
+        self.take_back().await
+    }
+
     /// What is on disk next. What was loaded does not wait for it longer than a little.
     async fn next(&mut self, ahead: &mut Ahead) -> Result<Option<Vec<(usize, Result<Written>)>>> {
         if let Ok(next) = tokio::time::timeout(LULL, ahead.next()).await {
@@ -144,7 +157,7 @@ impl Putting<'_> {
         let entry = Entry::new(written.print, None);
         let entry = self.disk.entries.entry(written.name.clone()).or_insert(entry);
         (entry.print, entry.loaded) = (written.print, false);
-        self.advance(Some(Sent { at, written, was, is_new, is_unheard: false })).await
+        self.advance(Some(Sent { at, written, was, is_new })).await
     }
 
     /// Hears what came of the one that was sent last.
@@ -152,77 +165,61 @@ impl Putting<'_> {
         self.advance(None).await
     }
 
+    /// Commits the one that was set last, and sets the next.
     async fn advance(&mut self, next: Option<Sent>) -> Result<()> {
-        let Some(last) = self.sent.take() else { return self.open(next).await };
-        if last.is_unheard {
-            transaction::approached(self.runtime, last.is_new).await?;
+        let last = self.opened().await?;
+        if let Some(last) = &last {
+            transaction::commit(self.runtime, &last.written.file).await?;
         }
-        let opened = transaction::opened(self.runtime, &last.written.file).await?;
-        if !matches!(opened, Opened::Own) {
-            self.recover(last, opened).await?;
-            return self.open(next).await;
+        if let Some(next) = &next {
+            transaction::approach(self.runtime, &next.written.file, next.is_new).await?;
         }
-        self.runtime.tell_to_show(&last.written.file).await?;
-        self.follow(next).await?;
-        let closed = transaction::closed(self.runtime, &last.written.file, opened).await;
-        self.shown(last, refusal(closed)?).await
+        let Some(last) = last else { return self.set(next).await };
+        let file = &last.written.file;
+        self.runtime.tell_to_show(file).await?;
+        let committed = refusal(transaction::committed(self.runtime, file).await)?;
+        self.set(next).await?;
+        let shown = Shown::of(&self.runtime.heard().await?);
+        self.judge(last, committed, &shown);
+        Ok(())
     }
 
-    /// Sends one when nothing is known of what is open.
-    async fn open(&mut self, next: Option<Sent>) -> Result<()> {
+    /// Hears whether the one that was set last is ready to be committed.
+    async fn opened(&mut self) -> Result<Option<Sent>> {
+        let Some(sent) = self.sent.take() else { return Ok(None) };
+        match refusal(transaction::opened(self.runtime, &sent.written.file).await)? {
+            Ok(()) => Ok(Some(sent)),
+            Err(note) => {
+                self.give_up(sent, note);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Sets one if the way is free.
+    async fn set(&mut self, next: Option<Sent>) -> Result<()> {
         let Some(next) = next else { return Ok(()) };
         let Written { file, pem, .. } = &next.written;
-        let sent = async {
-            transaction::approach(self.runtime, file, next.is_new).await?;
+        let set = async {
             let is_ours = |other: &str| self.disk.is_ours(other);
             transaction::enter(self.runtime, file, next.is_new, is_ours).await?;
-            transaction::send(self.runtime, file, pem).await
+            transaction::set(self.runtime, file, pem).await
         };
-        match refusal(sent.await)? {
+        match refusal(set.await)? {
             Ok(()) => self.sent = Some(next),
             Err(note) => self.give_up(next, note),
         }
         Ok(())
     }
 
-    /// Sends one behind the commit of another, whose transaction is open.
-    async fn follow(&mut self, next: Option<Sent>) -> Result<()> {
-        let Some(next) = next else { return Ok(()) };
-        let Written { file, pem, .. } = &next.written;
-        transaction::approach(self.runtime, file, next.is_new).await?;
-        transaction::send(self.runtime, file, pem).await?;
-        self.sent = Some(Sent { is_unheard: true, ..next });
-        Ok(())
-    }
-
-    /// Ends one that did not open a transaction. If it went into one of ours, whose commit failed, it is no fault of its own.
-    async fn recover(&mut self, last: Sent, opened: Opened) -> Result<()> {
-        let Written { file, pem, .. } = &last.written;
-        let is_ours = |other: &str| self.disk.is_ours(other);
-        let closed = match transaction::closed(self.runtime, file, opened).await {
-            Err(Error::TransactionLocked { file: other }) if is_ours(&other) => {
-                transaction::put(self.runtime, file, pem, last.is_new, is_ours).await
-            }
-            closed => closed,
-        };
-        let closed = refusal(closed)?;
-        self.runtime.tell_to_show(file).await?;
-        self.shown(last, closed).await
-    }
-
     /// Looks whether it holds what it should: a transaction that was crossed shows here at the latest.
-    async fn shown(&mut self, last: Sent, closed: Result<(), Note>) -> Result<()> {
-        let shown = Shown::of(&self.runtime.heard().await?);
-        if let Err(note) = closed {
-            self.give_up(last, note);
-            return Ok(());
+    fn judge(&mut self, last: Sent, committed: Result<(), Note>, shown: &Shown) {
+        if let Err(note) = committed {
+            return self.give_up(last, note);
         }
         let Sent { at, written: Written { name, file, print, .. }, .. } = last;
         if shown.sha1 != Some(print.sha1) {
-            let said = "it holds another certificate than the one just committed".to_owned();
-            let command = format!("show ssl cert {file}");
-            self.refuse(at, Error::ProxyRefused { command, said }.note());
-            return Ok(());
+            return self.refuse(at, another(&file).note());
         }
         if let Some(entry) = self.disk.entries.get_mut(&name) {
             entry.loaded = true;
@@ -231,7 +228,6 @@ impl Putting<'_> {
             true => self.loaded.push((at, name)),
             false => self.is_ready(at, &name),
         }
-        Ok(())
     }
 
     /// Is it on the list in memory?
@@ -259,13 +255,10 @@ impl Putting<'_> {
         set(&mut self.results, at, Err(note));
     }
 
-    /// Takes what was refused off the disk, and begins to list what is loaded; hands over what was listed before.
+    /// Begins to list what is loaded; hands over what was listed before.
     async fn list(&mut self) -> Result<()> {
         self.hand_over().await?;
-        // Not while the list is being written.
-        for Sent { written, was, .. } in std::mem::take(&mut self.refused) {
-            take_back(self.disk, written, was).await?;
-        }
+        self.take_back().await?;
         let portion = std::mem::take(&mut self.loaded);
         let names: Vec<_> = portion.iter().map(|(_, name)| name.clone()).collect();
         if names.iter().any(|name| self.disk.is_off_list(name)) {
@@ -274,6 +267,14 @@ impl Putting<'_> {
             return Ok(());
         }
         self.add(portion).await
+    }
+
+    /// Takes what was refused off the disk; not while the list is being written.
+    async fn take_back(&mut self) -> Result<()> {
+        for Sent { written, was, .. } in std::mem::take(&mut self.refused) {
+            take_back(self.disk, written, was).await?;
+        }
+        Ok(())
     }
 
     /// Ends the portion that is being listed: on the list in memory too, and told of.
@@ -347,6 +348,12 @@ fn wanted(
         }
     }
     Ok(wanted)
+}
+
+/// Somebody's transaction was mixed up with ours.
+pub(super) fn another(file: &str) -> Error {
+    let said = "it holds another certificate than the one just committed".to_owned();
+    Error::ProxyRefused { command: format!("show ssl cert {file}"), said }
 }
 
 /// A refusal of this one, or an error that concerns everything.

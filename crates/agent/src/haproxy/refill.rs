@@ -9,6 +9,7 @@ use zeroize::Zeroizing;
 use super::back::drop_name;
 use super::disk::{Disk, Entry, unusable};
 use super::memory::{Memory, add, show};
+use super::put::another;
 use super::runtime::Runtime;
 use super::stranger::Strangers;
 use super::transaction;
@@ -36,6 +37,7 @@ impl HaproxyTarget {
             entry.listed = listed.contains(file.as_str())
                 || entry.adopted.is_some() && !memory.places(&file).is_empty();
         }
+        state.torn = true;
         disk.write_list(&HashSet::new()).await?;
         self.mend(disk, runtime, &memory).await?;
         let adopted = disk.adopted_files();
@@ -69,10 +71,8 @@ impl HaproxyTarget {
                     | Error::File { .. }),
                 ) => {
                     tracing::warn!(%name, error = crate::error::chain(&error), "a certificate on disk cannot be loaded");
-                    let is_useless = |entry: &Entry| !entry.loaded && entry.adopted.is_none();
-                    if matches!(error, Error::ProxyRefused { .. })
-                        && disk.entries.get(&name).is_some_and(is_useless)
-                    {
+                    let is_ours = |entry: &Entry| entry.adopted.is_none();
+                    if is_indigestible(&error) && disk.entries.get(&name).is_some_and(is_ours) {
                         drop_name(disk, name).await?;
                     }
                 }
@@ -84,6 +84,11 @@ impl HaproxyTarget {
         }
         Ok(())
     }
+}
+
+/// Would HAProxy not start with this one?
+fn is_indigestible(error: &Error) -> bool {
+    matches!(error, Error::ProxyRefused { command, .. } if command.starts_with("set ") || command.starts_with("commit "))
 }
 
 /// Finds which of ours are in memory as they are on disk.
@@ -117,6 +122,10 @@ async fn mend_one(
         let pem = read(file.clone()).await?;
         let is_new = !memory.certificates.contains(&file);
         transaction::put(runtime, &file, &pem, is_new, |other| disk.is_ours(other)).await?;
+        let shown = show(runtime, std::slice::from_ref(&file)).await?;
+        if shown.first().and_then(|shown| shown.sha1) != Some(entry.print.sha1) {
+            return Err(another(&file));
+        }
         if let Some(entry) = disk.entries.get_mut(name) {
             entry.loaded = true;
         }

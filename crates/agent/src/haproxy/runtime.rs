@@ -25,6 +25,9 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// What ends an answer in interactive mode.
 const PROMPT: &[u8] = b"\n> ";
 
+/// How every answer ends while somebody else works on certificates.
+const LOCKED: &str = "certificates are currently locked!";
+
 /// So many commands are sent before their answers are read.
 const AT_ONCE: usize = 100;
 
@@ -220,6 +223,10 @@ impl Runtime {
     async fn answer(&mut self) -> Result<String> {
         let answer = self.within(async |this| this.read_answer().await).await?;
         self.owed = self.owed.saturating_sub(1);
+        // Somebody else is at it, perhaps only looking: this says nothing about what was asked.
+        if answer.ends_with(LOCKED) {
+            return Err(Error::CertificatesLocked);
+        }
         Ok(answer)
     }
 

@@ -6,26 +6,16 @@
 //! ```text
 //!   abort X      -> nothing open, or X's own leftover; another of ours is aborted, somebody else's is left alone
 //!   set X        -> exactly "Transaction created for certificate X!"; anything else is aborted
-//!   commit X     -> "Success!"; refused where set did not open a transaction of X
+//!   commit X     -> "Success!"
 //!   show X       -> the fingerprint that was meant (by the caller)
 //! ```
 //!
-//! No `set` is sent before it is known that nothing is open, or nothing but what is about to be committed: by the answer to
-//! `abort`, or by that to the `set` before, whose commit and next `abort` go ahead of this one without a gap for others. So
-//! HAProxy commits X while Y is on its way, and is never idle.
+//! `set` is sent when `abort` was answered, `commit` when `set` was. The first keeps the gap small in which somebody else can open a transaction. The
+//! second keeps HAProxy alive: one that is hung up on with both under way frees the certificate twice (seen with 2.6, once in
+//! some hundred times). The rest may be sent without waiting.
 
 use super::runtime::Runtime;
 use crate::{Error, Result};
-
-/// Whose transaction a `set` went into.
-pub(super) enum Opened {
-    /// One that it opened itself.
-    Own,
-    /// One that was open.
-    Other(String),
-    /// None.
-    None(Error),
-}
 
 /// Puts a certificate into the store of that name, which is made if there is none.
 pub(super) async fn put(
@@ -37,9 +27,10 @@ pub(super) async fn put(
 ) -> Result<()> {
     approach(runtime, file, is_new).await?;
     enter(runtime, file, is_new, is_ours).await?;
-    send(runtime, file, pem).await?;
-    let opened = opened(runtime, file).await?;
-    closed(runtime, file, opened).await
+    set(runtime, file, pem).await?;
+    opened(runtime, file).await?;
+    commit(runtime, file).await?;
+    committed(runtime, file).await
 }
 
 /// Begins: makes an empty store where there is none, and ends what is open for this one.
@@ -57,7 +48,8 @@ pub(super) async fn enter(
     is_new: bool,
     is_ours: impl Fn(&str) -> bool,
 ) -> Result<()> {
-    let (made, open) = approached(runtime, is_new).await?;
+    let made = if is_new { Some(runtime.heard().await?) } else { None };
+    let open = runtime.heard().await?;
     if let Some(said) = made.filter(|said| !is_there(said)) {
         return Err(Error::ProxyRefused { command: format!("new ssl cert {file}"), said });
     }
@@ -68,47 +60,35 @@ pub(super) async fn enter(
     }
 }
 
-/// What was said to [`approach`], for who knows already that the way is free.
-pub(super) async fn approached(
-    runtime: &mut Runtime,
-    is_new: bool,
-) -> Result<(Option<String>, String)> {
-    let made = if is_new { Some(runtime.heard().await?) } else { None };
-    Ok((made, runtime.heard().await?))
+pub(super) async fn set(runtime: &mut Runtime, file: &str, pem: &str) -> Result<()> {
+    runtime.tell_with(&format!("set ssl cert {file}"), pem).await
 }
 
-/// Sets and commits. A commit of what was not set is refused, and so is one of a transaction about another.
-pub(super) async fn send(runtime: &mut Runtime, file: &str, pem: &str) -> Result<()> {
-    runtime.tell_with(&format!("set ssl cert {file}"), pem).await?;
+/// What came of the `set`. What went into a transaction that somebody opened in between must not be committed by anybody.
+pub(super) async fn opened(runtime: &mut Runtime, file: &str) -> Result<()> {
+    let said = runtime.heard().await?;
+    if said == format!("Transaction created for certificate {file}!") {
+        return Ok(());
+    }
+    let Some(polluted) = updated(&said).map(str::to_owned) else {
+        return Err(Error::ProxyRefused { command: format!("set ssl cert {file}"), said });
+    };
+    abort(runtime, &polluted).await?;
+    Err(Error::TransactionLocked { file: polluted })
+}
+
+pub(super) async fn commit(runtime: &mut Runtime, file: &str) -> Result<()> {
     runtime.tell(&format!("commit ssl cert {file}")).await
 }
 
-/// What came of the `set`.
-pub(super) async fn opened(runtime: &mut Runtime, file: &str) -> Result<Opened> {
+/// What came of the `commit`.
+pub(super) async fn committed(runtime: &mut Runtime, file: &str) -> Result<()> {
     let said = runtime.heard().await?;
-    if said == format!("Transaction created for certificate {file}!") {
-        return Ok(Opened::Own);
+    if said.lines().last().map(str::trim) == Some("Success!") {
+        return Ok(());
     }
-    let refused = |said| Error::ProxyRefused { command: format!("set ssl cert {file}"), said };
-    let other = updated(&said).map(str::to_owned);
-    Ok(other.map_or_else(|| Opened::None(refused(said)), Opened::Other))
-}
-
-/// What came of the `commit`. What was set went into a transaction that somebody else opened: nobody may commit it.
-pub(super) async fn closed(runtime: &mut Runtime, file: &str, opened: Opened) -> Result<()> {
-    let said = runtime.heard().await?;
-    match opened {
-        Opened::Own if said.lines().last().map(str::trim) == Some("Success!") => Ok(()),
-        Opened::Own => {
-            abort(runtime, file).await?;
-            Err(Error::ProxyRefused { command: format!("commit ssl cert {file}"), said })
-        }
-        Opened::Other(polluted) => {
-            abort(runtime, &polluted).await?;
-            Err(Error::TransactionLocked { file: polluted })
-        }
-        Opened::None(error) => Err(error),
-    }
+    abort(runtime, file).await?;
+    Err(Error::ProxyRefused { command: format!("commit ssl cert {file}"), said })
 }
 
 fn is_there(said: &str) -> bool {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-use holdfast_agent::{HaproxyTarget, RuntimeAddress};
+use holdfast_agent::{HaproxyTarget, RuntimeAddress, Target as _};
 use holdfast_testkit::Haproxy;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
@@ -136,4 +136,37 @@ async fn a_transaction_opened_between_the_look_and_the_set_is_not_committed_with
     let said = edge.haproxy.ask(&commit).await.unwrap();
     assert!(said.contains("No ongoing transaction"), "{said}");
     assert_eq!(edge.visit_unverified("strange.test").await, before);
+}
+
+/// While somebody lists certificates and does not read, HAProxy refuses every command about them. That says nothing of ours.
+#[tokio::test]
+async fn while_somebody_else_keeps_certificates_locked_nothing_is_taken_for_refused() {
+    let haproxy = Haproxy::prepare().unwrap();
+    let strange = haproxy
+        .scratch()
+        .write("strange.pem", pem(&crate::kit::Authority::new().issue("strange.test")))
+        .unwrap();
+    // So many, and of such names, that a listing of them does not fit what a socket holds.
+    let mut lines = String::new();
+    for number in 0..3_000 {
+        let file = haproxy.path().join(format!("{}-{number}.pem", "strange".repeat(30)));
+        std::fs::hard_link(&strange, &file).unwrap();
+        lines += &format!("{}\n", file.display());
+    }
+    let list = haproxy.scratch().write("strange-list", lines).unwrap();
+    let edge = Proxied::with(haproxy.with_list(&list)).await;
+    let running = edge.run();
+    let served = edge.served("ours.test").await;
+    running.stop().await;
+    let mut other = UnixStream::connect(edge.haproxy.socket()).await.unwrap();
+    other.write_all(b"show ssl cert\n").await.unwrap();
+    other.readable().await.unwrap();
+    let error = edge.target().inventory().await.unwrap_err();
+    assert_eq!(error.note().code, "edge-certificates-locked", "{error}");
+    assert!(edge.read_list().contains("ours.test"));
+    drop(other);
+    let _running = edge.run();
+    let renewed = edge.served("ours.test").await;
+    assert_ne!(served, renewed);
+    assert_eq!(edge.visit("ours.test").await, renewed);
 }

@@ -89,7 +89,9 @@ impl Bare {
     /// What puts these in memory, lists them and shows them.
     fn bursts(&self, portion: &[Certificate], is_new: bool, manner: Manner) -> Vec<Burst> {
         let together = |burst: Burst, command: &String| burst.with(command);
-        let (mut bursts, mut adds, mut show) = (Vec::new(), Vec::new(), None);
+        let (mut bursts, mut adds) = (Vec::new(), Vec::new());
+        // What goes behind the commit of the one before: that, and to be shown it.
+        let (mut commit_last, mut show_last) = (None, None);
         for one in portion {
             let (file, name, list) = (self.file(one), &one.name, &self.list);
             let new = is_new.then(|| format!("new ssl cert {file}\n"));
@@ -97,17 +99,18 @@ impl Bare {
             let set = format!("set ssl cert {file} <<\n{}\n", one.pem());
             let commit = format!("commit ssl cert {file}\n");
             adds.extend(is_new.then(|| format!("add ssl crt-list {list} <<\n{file} {name}\n\n")));
-            let shown = format!("show ssl cert {file}\n");
+            let show = format!("show ssl cert {file}\n");
             match manner {
                 Manner::Waiting => {
-                    let all = new.into_iter().chain([abort, set, commit, shown]);
+                    let all = new.into_iter().chain([abort, set, commit, show]);
                     bursts.extend(all.map(|command| Burst::default().with(&command)));
                 }
                 Manner::Ahead => {
-                    let all = show.iter().chain(&new).chain([&abort, &set, &commit]);
-                    // Until it is committed the next is on its way.
-                    bursts.push(Burst { late: 1, ..all.fold(Burst::default(), together) });
-                    show = Some(shown);
+                    let late = show_last.iter().len();
+                    let all = commit_last.iter().chain(&new).chain([&abort]).chain(&show_last);
+                    bursts.push(Burst { late, ..all.fold(Burst::default(), together) });
+                    bursts.push(Burst::default().with(&set));
+                    (commit_last, show_last) = (Some(commit), Some(show));
                 }
             }
         }
@@ -116,7 +119,8 @@ impl Bare {
                 bursts.extend(adds.iter().map(|command| Burst::default().with(command)));
             }
             Manner::Ahead => {
-                bursts.push(show.iter().chain(&adds).fold(Burst::default(), together));
+                let all = commit_last.iter().chain(&show_last).chain(&adds);
+                bursts.push(all.fold(Burst::default(), together));
             }
         }
         bursts
