@@ -32,6 +32,7 @@ const COUNTERS: &[(&str, &str)] = &[
 
 const GAUGES: &[(&str, &str)] = &[
     ("holdfast_agent_names_refused", "Names whose certificate the proxy refuses."),
+    ("holdfast_agent_ready", "1 while the agent reports and nothing is wrong."),
     ("holdfast_claims_held", "Domains this replica works on."),
     ("holdfast_edge_connections", "Open connections of the built-in edge."),
     ("holdfast_lease_held", "Whether this replica holds a lease."),
