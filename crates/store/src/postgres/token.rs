@@ -10,8 +10,9 @@ use crate::{Error, NewToken, Result, Token, TokenId, Tokens, pool::Statement, ro
 const KEEP: &str = "
     INSERT INTO token (id, name, scope, hash, edge, edge_group, created_at)
     VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp()) ON CONFLICT (hash) DO NOTHING";
-/// Whoever asks next waits here, and then sees what we did.
-const FIRST: &str = "SELECT one FROM first_token FOR UPDATE";
+/// Whoever asks next waits here, and then sees what we did. If we stand still meanwhile, not for longer than it has patience.
+const FIRST: &str = "
+    SELECT one, set_config('idle_in_transaction_session_timeout', '5s', true) FROM first_token FOR UPDATE";
 const OTHER: &str =
     "SELECT 1 FROM token WHERE scope = 'admin' AND revoked_at IS NULL AND hash <> $1 LIMIT 1";
 const BY_HASH: &str = "SELECT * FROM token WHERE hash = $1";

@@ -138,33 +138,45 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 
 /// Held up in the middle of it, with the lease in its hands, and killed there: another makes what is made once.
 #[tokio::test]
-async fn whoever_makes_what_is_made_once_may_be_killed() {
+async fn whoever_makes_what_is_made_once_may_be_killed_or_paused() {
     let network = Network::start().await;
-    let url = Postgres::shared().await.unwrap().database().await.unwrap();
     let key = format!("master_key = \"{MASTER_KEY}\"");
-    migrate(&directory(&network, &url, &key));
-    let mut stubborn = Command::new("psql");
-    stubborn.args([&url, "--no-psqlrc", "--command"]);
-    stubborn.arg("BEGIN; SELECT one FROM first_token FOR UPDATE; SELECT pg_sleep(600)");
-    let _stubborn = Process::spawn("stubborn", &stubborn).unwrap();
-    let others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE '%pg_sleep%'";
-    eventually(SOON, "the row to be held", async || {
-        match sql(&url, &format!("SELECT count(*) {others} AND wait_event = 'PgSleep'")).trim() {
-            "1" => Ok(()),
-            other => Err(other.to_owned()),
+    for paused in [false, true] {
+        let url = Postgres::shared().await.unwrap().database().await.unwrap();
+        migrate(&directory(&network, &url, &key));
+        let mut stubborn = Command::new("psql");
+        stubborn.args([&url, "--no-psqlrc", "--command"]);
+        stubborn.arg("BEGIN; SELECT one FROM first_token FOR UPDATE; SELECT pg_sleep(600)");
+        let _stubborn = Process::spawn("stubborn", &stubborn).unwrap();
+        let others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE '%pg_sleep%'";
+        eventually(SOON, "the row to be held", async || {
+            match sql(&url, &format!("SELECT count(*) {others} AND wait_event = 'PgSleep'")).trim()
+            {
+                "1" => Ok(()),
+                other => Err(other.to_owned()),
+            }
+        })
+        .await;
+        let starts = NAMES.map(|name| (name, named(name, directory(&network, &url, &key), &[])));
+        let first = holder(&url, "bootstrap-coordinator", &starts).await;
+        match paused {
+            true => first.process.pause().unwrap(),
+            false => {
+                first.process.kill().await.unwrap();
+            }
         }
-    })
-    .await;
-    let starts = NAMES.map(|name| (name, named(name, directory(&network, &url, &key), &[])));
-    let first = holder(&url, "bootstrap-coordinator", &starts).await;
-    first.process.kill().await.unwrap();
-    sql(&url, &format!("SELECT pg_terminate_backend(pid) {others}"));
-    for (_, one) in starts.iter().filter(|(_, one)| one.process.status().is_none()) {
-        one.process.wait_for_line(2 * SOON, is_ready).await.unwrap();
+        sql(&url, &format!("SELECT pg_terminate_backend(pid) {others}"));
+        let going = starts.iter().map(|(_, one)| one).filter(|one| {
+            one.process.pid() != first.process.pid() && one.process.status().is_none()
+        });
+        for one in going {
+            one.process.wait_for_line(2 * SOON, is_ready).await.unwrap();
+        }
+        let made =
+            starts.iter().filter(|(_, one)| one.directory.path().join("admin.token").exists());
+        assert_eq!(made.count(), 1, "one admin token file");
+        assert_eq!(sql(&url, "SELECT count(*) FROM token").trim(), "1");
     }
-    let made = starts.iter().filter(|(_, one)| one.directory.path().join("admin.token").exists());
-    assert_eq!(made.count(), 1, "one admin token file");
-    assert_eq!(sql(&url, "SELECT count(*) FROM token").trim(), "1");
 }
 
 /// The CA does not answer whoever registers the account; that one is killed, or stands still. Another registers it, once.
