@@ -66,7 +66,7 @@ async fn a_first_token_waits_for_another_that_is_being_made() {
     let (name, scope) = ("admin".to_owned(), Scope::Admin);
     let new = NewToken { name, scope, hash: [1; 32], edge: None, group: None };
     let second = tokio::spawn(async move { store.keep_first_token(&new).await });
-    blocked(&mut watching, "SELECT one FROM first_token").await;
+    blocked(&mut watching, "FROM first_token").await;
     first.commit().await.unwrap();
     assert_eq!(second.await.unwrap().unwrap(), None);
 }
