@@ -7,8 +7,8 @@
 //!   socket:  add to the list                                 of that portion, when it is written
 //! ```
 //!
-//! At each arrow an answer is waited for ([`transaction`]), and no longer than until it is there: what is sent behind keeps HAProxy busy
-//! meanwhile. Who is shown to be in place, and stands on the list, is ready to be looked at.
+//! Only at the arrows an answer is waited for: why there, [`transaction`] says. Who is shown to be in place, and stands on the list,
+//! is ready to be looked at.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ struct Putting<'a> {
     identity: &'a Identity,
     ready: &'a UnboundedSender<usize>,
     results: Vec<Result<(), Note>>,
-    /// HAProxy was told of it, and has not said what came of it.
+    /// Set, and not committed.
     sent: Option<Sent>,
     /// On disk, and refused.
     refused: Vec<Sent>,

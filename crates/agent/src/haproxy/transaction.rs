@@ -10,9 +10,9 @@
 //!   show X       -> the fingerprint that was meant (by the caller)
 //! ```
 //!
-//! `set` is sent when `abort` was answered, `commit` when `set` was. The first keeps the gap small in which somebody else can open a transaction. The
-//! second keeps HAProxy alive: one that is hung up on with both under way frees the certificate twice (seen with 2.6, once in
-//! some hundred times). The rest may be sent without waiting.
+//! `set` is sent when `abort` was answered: that keeps the gap small in which somebody else can open a transaction. `commit` is sent
+//! when `set` was answered: that keeps HAProxy alive, since one that is hung up on with both under way may crash (seen with 2.6).
+//! The rest may be sent without waiting.
 
 use super::runtime::Runtime;
 use crate::{Error, Result};

@@ -1,15 +1,26 @@
 //! HAProxy has one transaction for everybody, and mixes up what is set in it.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use holdfast_agent::{HaproxyTarget, RuntimeAddress, Target as _};
+use holdfast_store::Bundle;
 use holdfast_testkit::Haproxy;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 
-use crate::kit::{Memory, Proxied, Running, pem};
+use crate::kit::{Authority, Memory, Proxied, Running, pem};
+
+/// A HAProxy that also serves somebody else's certificate, with that and its file.
+async fn beside_a_stranger() -> (Proxied, Bundle, PathBuf) {
+    let haproxy = Haproxy::prepare().unwrap();
+    let strange = Authority::new().issue("strange.test");
+    let file = haproxy.scratch().write("strange.pem", pem(&strange)).unwrap();
+    let list = haproxy.scratch().write("strange-list", format!("{}\n", file.display())).unwrap();
+    (Proxied::with(haproxy.with_list(&list)).await, strange, file)
+}
 
 /// The fault of HAProxy: what is set for B while a transaction for A is open is committed for A.
 #[tokio::test]
@@ -37,12 +48,7 @@ async fn a_crossed_transaction_is_survived() {
 
 #[tokio::test]
 async fn somebody_elses_transaction_is_left_alone_and_told_of() {
-    let haproxy = Haproxy::prepare().unwrap();
-    let authority = crate::kit::Authority::new();
-    let strange = authority.issue("strange.test");
-    let file = haproxy.scratch().write("strange.pem", pem(&strange)).unwrap();
-    let list = haproxy.scratch().write("strange-list", format!("{}\n", file.display())).unwrap();
-    let edge = Proxied::with(haproxy.with_list(&list)).await;
+    let (edge, strange, file) = beside_a_stranger().await;
     let _running = edge.run();
     edge.served("ours.test").await;
     let set = format!("set ssl cert {} <<\n{}", file.display(), pem(&strange));
@@ -84,7 +90,7 @@ impl Intruder {
 async fn between(
     agent: TcpStream,
     haproxy: UnixStream,
-    socket: std::path::PathBuf,
+    socket: PathBuf,
     says: Arc<String>,
     armed: Arc<AtomicBool>,
 ) {
@@ -107,12 +113,7 @@ async fn between(
 
 #[tokio::test]
 async fn a_transaction_opened_between_the_look_and_the_set_is_not_committed_with_our_certificate() {
-    let haproxy = Haproxy::prepare().unwrap();
-    let authority = crate::kit::Authority::new();
-    let strange = authority.issue("strange.test");
-    let file = haproxy.scratch().write("strange.pem", pem(&strange)).unwrap();
-    let list = haproxy.scratch().write("strange-list", format!("{}\n", file.display())).unwrap();
-    let edge = Proxied::with(haproxy.with_list(&list)).await;
+    let (edge, strange, file) = beside_a_stranger().await;
     let says = format!("set ssl cert {} <<\n{}\n", file.display(), pem(&strange));
     let intruder = Intruder::start(&edge.haproxy, says).await;
     let mut settings = edge.settings();
@@ -144,7 +145,7 @@ async fn while_somebody_else_keeps_certificates_locked_nothing_is_taken_for_refu
     let haproxy = Haproxy::prepare().unwrap();
     let strange = haproxy
         .scratch()
-        .write("strange.pem", pem(&crate::kit::Authority::new().issue("strange.test")))
+        .write("strange.pem", pem(&Authority::new().issue("strange.test")))
         .unwrap();
     // So many, and of such names, that a listing of them does not fit what a socket holds.
     let mut lines = String::new();
