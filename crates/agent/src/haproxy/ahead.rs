@@ -52,7 +52,7 @@ pub(super) struct Written {
 }
 
 /// Each with its place among the changes; what is wrong with one is no matter of the others.
-type Group = Vec<(usize, Result<Written>)>;
+pub(super) type Group = Vec<(usize, Result<Written>)>;
 
 pub(super) struct Ahead {
     groups: mpsc::Receiver<Result<Group>>,
@@ -81,6 +81,11 @@ impl Ahead {
             }
         });
         Self { groups, work }
+    }
+
+    /// Those that are on disk next, if they are there already.
+    pub(super) fn ready(&mut self) -> Option<Result<Group>> {
+        self.groups.try_recv().ok()
     }
 
     /// Those that are on disk next, in order; none after the last. An error is about the way to the certificates.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   ahead:   fetch, check, write NAME.pem                     a task of its own
-//!   socket:  set X -> commit X, new Y, abort Y, show X -> set Y -> commit Y, new Z, ...
+//!   socket:  set X -> commit X, new Y, set Y, show X -> commit Y, new Z, set Z, show Y -> ...
 //!   beside:  write the list                                  for those that are new, a portion at a time
 //!   socket:  add to the list                                 of that portion, when it is written
 //! ```
@@ -17,13 +17,14 @@ use holdfast_model::{Hostname, Note};
 use holdfast_store::Change;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::ahead::{Ahead, Wanted, Written};
+use super::ahead::{Ahead, Group, Wanted, Written};
 use super::back::take_back;
 use super::disk::{Disk, Entry};
 use super::list::Appending;
 use super::memory::{Shown, add};
 use super::runtime::{Identity, Runtime};
-use super::{HaproxyTarget, State, transaction};
+use super::transaction::{self, Step};
+use super::{HaproxyTarget, State};
 use crate::{Bundles, Error, Result};
 
 /// So many at least are listed together.
@@ -44,7 +45,7 @@ struct Putting<'a> {
     ready: &'a UnboundedSender<usize>,
     results: Vec<Result<(), Note>>,
     /// Set, and not committed.
-    sent: Option<Sent>,
+    open: Option<Sent>,
     /// On disk, and refused.
     refused: Vec<Sent>,
     /// In memory, and nothing more.
@@ -61,6 +62,13 @@ struct Sent {
     was: Option<Entry>,
     /// Had HAProxy no place for it?
     is_new: bool,
+}
+
+impl Sent {
+    fn step(&self) -> Step<'_> {
+        let Written { file, pem, .. } = &self.written;
+        Step { file, pem, is_new: self.is_new }
+    }
 }
 
 impl HaproxyTarget {
@@ -84,7 +92,7 @@ impl HaproxyTarget {
             identity,
             ready,
             results,
-            sent: None,
+            open: None,
             refused: Vec::new(),
             loaded: Vec::new(),
             listing: None,
@@ -123,8 +131,12 @@ impl Putting<'_> {
         self.take_back().await
     }
 
-    /// What is on disk next. What was loaded does not wait for it longer than a little.
-    async fn next(&mut self, ahead: &mut Ahead) -> Result<Option<Vec<(usize, Result<Written>)>>> {
+    /// What is on disk next. What was loaded does not wait for it longer than a little, and HAProxy's only transaction not at all.
+    async fn next(&mut self, ahead: &mut Ahead) -> Result<Option<Group>> {
+        if let Some(ready) = ahead.ready() {
+            return ready.map(Some);
+        }
+        self.settle().await?;
         if let Ok(next) = tokio::time::timeout(LULL, ahead.next()).await {
             return next;
         }
@@ -148,7 +160,7 @@ impl Putting<'_> {
         Ok(())
     }
 
-    /// Sends it, and settles the one before.
+    /// Opens a transaction for it, and settles the one before.
     async fn load(&mut self, at: usize, written: Written) -> Result<()> {
         self.stay_connected().await?;
         let was = self.disk.entries.get(&written.name).cloned();
@@ -157,66 +169,55 @@ impl Putting<'_> {
         let entry = Entry::new(written.print, None);
         let entry = self.disk.entries.entry(written.name.clone()).or_insert(entry);
         (entry.print, entry.loaded) = (written.print, false);
-        self.advance(Some(Sent { at, written, was, is_new })).await
+        let next = Sent { at, written, was, is_new };
+        match self.open.take() {
+            Some(last) => self.pass(last, next).await,
+            None => self.open(next).await,
+        }
     }
 
-    /// Hears what came of the one that was sent last.
+    /// Commits the one that is open.
     async fn settle(&mut self) -> Result<()> {
-        self.advance(None).await
-    }
-
-    /// Commits the one that was set last, and sets the next.
-    async fn advance(&mut self, next: Option<Sent>) -> Result<()> {
-        let last = self.opened().await?;
-        if let Some(last) = &last {
-            transaction::commit(self.runtime, &last.written.file).await?;
-        }
-        if let Some(next) = &next {
-            transaction::approach(self.runtime, &next.written.file, next.is_new).await?;
-        }
-        let Some(last) = last else { return self.set(next).await };
-        let file = &last.written.file;
-        self.runtime.tell_to_show(file).await?;
-        let committed = refusal(transaction::committed(self.runtime, file).await)?;
-        self.set(next).await?;
-        let shown = Shown::of(&self.runtime.heard().await?);
-        self.judge(last, committed, &shown);
+        let Some(last) = self.open.take() else { return Ok(()) };
+        let passed = transaction::pass(self.runtime, &last.written.file, None).await?;
+        self.judge(last, refusal(passed.committed)?);
         Ok(())
     }
 
-    /// Hears whether the one that was set last is ready to be committed.
-    async fn opened(&mut self) -> Result<Option<Sent>> {
-        let Some(sent) = self.sent.take() else { return Ok(None) };
-        match refusal(transaction::opened(self.runtime, &sent.written.file).await)? {
-            Ok(()) => Ok(Some(sent)),
-            Err(note) => {
-                self.give_up(sent, note);
-                Ok(None)
+    /// Commits one and opens the next.
+    async fn pass(&mut self, last: Sent, next: Sent) -> Result<()> {
+        let file = &last.written.file;
+        let passed = transaction::pass(self.runtime, file, Some(next.step())).await?;
+        self.judge(last, refusal(passed.committed)?);
+        match passed.opened {
+            // The transaction before could not be committed; now it is out of the way.
+            Err(Error::TransactionLocked { file }) if self.disk.is_ours(&file) => {
+                self.open(next).await
             }
+            opened => self.opened(next, opened),
         }
     }
 
-    /// Sets one if the way is free.
-    async fn set(&mut self, next: Option<Sent>) -> Result<()> {
-        let Some(next) = next else { return Ok(()) };
-        let Written { file, pem, .. } = &next.written;
-        let set = async {
-            let is_ours = |other: &str| self.disk.is_ours(other);
-            transaction::enter(self.runtime, file, next.is_new, is_ours).await?;
-            transaction::set(self.runtime, file, pem).await
-        };
-        match refusal(set.await)? {
-            Ok(()) => self.sent = Some(next),
-            Err(note) => self.give_up(next, note),
+    async fn open(&mut self, next: Sent) -> Result<()> {
+        let is_ours = |other: &str| self.disk.is_ours(other);
+        let opened = transaction::open(self.runtime, next.step(), is_ours).await;
+        self.opened(next, opened)
+    }
+
+    fn opened(&mut self, sent: Sent, opened: Result<()>) -> Result<()> {
+        match refusal(opened)? {
+            Ok(()) => self.open = Some(sent),
+            Err(note) => self.give_up(sent, note),
         }
         Ok(())
     }
 
     /// Looks whether it holds what it should: a transaction that was crossed shows here at the latest.
-    fn judge(&mut self, last: Sent, committed: Result<(), Note>, shown: &Shown) {
-        if let Err(note) = committed {
-            return self.give_up(last, note);
-        }
+    fn judge(&mut self, last: Sent, committed: Result<Shown, Note>) {
+        let shown = match committed {
+            Ok(shown) => shown,
+            Err(note) => return self.give_up(last, note),
+        };
         let Sent { at, written: Written { name, file, print, .. }, .. } = last;
         if shown.sha1 != Some(print.sha1) {
             return self.refuse(at, another(&file).note());

@@ -12,7 +12,7 @@ use super::memory::{Memory, add, show};
 use super::put::another;
 use super::runtime::Runtime;
 use super::stranger::Strangers;
-use super::transaction;
+use super::transaction::{self, Step};
 use super::{HaproxyTarget, State};
 use crate::turn::blocking;
 use crate::{Error, Result};
@@ -121,9 +121,9 @@ async fn mend_one(
     if !entry.loaded {
         let pem = read(file.clone()).await?;
         let is_new = !memory.certificates.contains(&file);
-        transaction::put(runtime, &file, &pem, is_new, |other| disk.is_ours(other)).await?;
-        let shown = show(runtime, std::slice::from_ref(&file)).await?;
-        if shown.first().and_then(|shown| shown.sha1) != Some(entry.print.sha1) {
+        let step = Step { file: &file, pem: &pem, is_new };
+        let shown = transaction::put(runtime, step, |other| disk.is_ours(other)).await?;
+        if shown.sha1 != Some(entry.print.sha1) {
             return Err(another(&file));
         }
         if let Some(entry) = disk.entries.get_mut(name) {

@@ -180,6 +180,11 @@ impl Runtime {
         }
     }
 
+    /// Was every answer heard?
+    pub(super) fn is_quiet(&self) -> bool {
+        self.owed == 0
+    }
+
     /// A larger command would be dropped, and the connection with it.
     fn fits(&self, bytes: usize) -> Result<()> {
         if bytes >= self.bufsize {

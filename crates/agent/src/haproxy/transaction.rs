@@ -10,85 +10,126 @@
 //!   show X       -> the fingerprint that was meant (by the caller)
 //! ```
 //!
-//! `set` is sent when `abort` was answered: that keeps the gap small in which somebody else can open a transaction. `commit` is sent
-//! when `set` was answered: that keeps HAProxy alive, since one that is hung up on with both under way may crash (seen with 2.6).
-//! The rest may be sent without waiting.
+//! Of many, only the first begins with `abort`: `set Y` follows `commit X` at once, which leaves somebody else less of a gap than
+//! asking first whether there is one.
+//!
+//! `commit` is sent when every answer so far was heard. HAProxy may crash otherwise (seen with 2.6): if it cannot deliver an answer because
+//! it was hung up on, it frees what the next `commit` is about, and looks at it later.
 
+use super::memory::Shown;
 use super::runtime::Runtime;
 use crate::{Error, Result};
 
-/// Puts a certificate into the store of that name, which is made if there is none.
-pub(super) async fn put(
-    runtime: &mut Runtime,
-    file: &str,
-    pem: &str,
-    is_new: bool,
-    is_ours: impl Fn(&str) -> bool,
-) -> Result<()> {
-    approach(runtime, file, is_new).await?;
-    enter(runtime, file, is_new, is_ours).await?;
-    set(runtime, file, pem).await?;
-    opened(runtime, file).await?;
-    commit(runtime, file).await?;
-    committed(runtime, file).await
+/// A certificate on its way to HAProxy's memory.
+#[derive(Clone, Copy)]
+pub(super) struct Step<'a> {
+    pub(super) file: &'a str,
+    pub(super) pem: &'a str,
+    /// Has HAProxy no place for it?
+    pub(super) is_new: bool,
 }
 
-/// Begins: makes an empty store where there is none, and ends what is open for this one.
-pub(super) async fn approach(runtime: &mut Runtime, file: &str, is_new: bool) -> Result<()> {
+/// What came of a commit, and of the `set` that followed it.
+pub(super) struct Passed {
+    pub(super) committed: Result<Shown>,
+    pub(super) opened: Result<()>,
+}
+
+/// Puts a certificate into the store of that name, which is made if there is none; what is held there then.
+pub(super) async fn put(
+    runtime: &mut Runtime,
+    step: Step<'_>,
+    is_ours: impl Fn(&str) -> bool,
+) -> Result<Shown> {
+    open(runtime, step, is_ours).await?;
+    pass(runtime, step.file, None).await?.committed
+}
+
+/// Opens a transaction, if none is open.
+pub(super) async fn open(
+    runtime: &mut Runtime,
+    step: Step<'_>,
+    is_ours: impl Fn(&str) -> bool,
+) -> Result<()> {
+    match ongoing(&abort(runtime, step.file).await?) {
+        None => {}
+        Some(other) if is_ours(other) => drop(abort(runtime, other).await?),
+        Some(other) => return Err(Error::TransactionLocked { file: other.to_owned() }),
+    }
+    set(runtime, step).await?;
+    let answer = answer(runtime, step).await?;
+    opened(runtime, step, answer).await
+}
+
+/// Commits the transaction that is open for a file, and opens one for the next.
+pub(super) async fn pass(
+    runtime: &mut Runtime,
+    file: &str,
+    next: Option<Step<'_>>,
+) -> Result<Passed> {
+    debug_assert!(runtime.is_quiet(), "who hangs up now may bring HAProxy down");
+    runtime.tell(&format!("commit ssl cert {file}")).await?;
+    if let Some(next) = next {
+        set(runtime, next).await?;
+    }
+    runtime.tell_to_show(file).await?;
+    let said = runtime.heard().await?;
+    let set = match next {
+        Some(next) => Some((next, answer(runtime, next).await?)),
+        None => None,
+    };
+    let shown = Shown::of(&runtime.heard().await?);
+    let opened = match set {
+        Some((next, answer)) => opened(runtime, next, answer).await,
+        None => Ok(()),
+    };
+    let committed = committed(file, said);
+    if committed.is_err() && (next.is_none() || opened.is_err()) {
+        abort(runtime, file).await?;
+    }
+    Ok(Passed { committed: committed.map(|()| shown), opened })
+}
+
+/// Sends what makes a transaction, and an empty store where there is none.
+async fn set(runtime: &mut Runtime, Step { file, pem, is_new }: Step<'_>) -> Result<()> {
     if is_new {
         runtime.tell(&format!("new ssl cert {file}")).await?;
     }
-    runtime.tell(&format!("abort ssl cert {file}")).await
-}
-
-/// Is the way free?
-pub(super) async fn enter(
-    runtime: &mut Runtime,
-    file: &str,
-    is_new: bool,
-    is_ours: impl Fn(&str) -> bool,
-) -> Result<()> {
-    let made = if is_new { Some(runtime.heard().await?) } else { None };
-    let open = runtime.heard().await?;
-    if let Some(said) = made.filter(|said| !is_there(said)) {
-        return Err(Error::ProxyRefused { command: format!("new ssl cert {file}"), said });
-    }
-    match ongoing(&open) {
-        None => Ok(()),
-        Some(other) if is_ours(other) => abort(runtime, other).await.map(drop),
-        Some(other) => Err(Error::TransactionLocked { file: other.to_owned() }),
-    }
-}
-
-pub(super) async fn set(runtime: &mut Runtime, file: &str, pem: &str) -> Result<()> {
     runtime.tell_with(&format!("set ssl cert {file}"), pem).await
 }
 
+/// What was said to `new`, if that was sent, and to `set`.
+async fn answer(runtime: &mut Runtime, step: Step<'_>) -> Result<(Option<String>, String)> {
+    let made = if step.is_new { Some(runtime.heard().await?) } else { None };
+    Ok((made, runtime.heard().await?))
+}
+
 /// What came of the `set`. What went into a transaction that somebody opened in between must not be committed by anybody.
-pub(super) async fn opened(runtime: &mut Runtime, file: &str) -> Result<()> {
-    let said = runtime.heard().await?;
+async fn opened(
+    runtime: &mut Runtime,
+    Step { file, .. }: Step<'_>,
+    (made, said): (Option<String>, String),
+) -> Result<()> {
     if said == format!("Transaction created for certificate {file}!") {
         return Ok(());
     }
-    let Some(polluted) = updated(&said).map(str::to_owned) else {
-        return Err(Error::ProxyRefused { command: format!("set ssl cert {file}"), said });
+    if let Some(polluted) = updated(&said).map(str::to_owned) {
+        abort(runtime, &polluted).await?;
+        return Err(Error::TransactionLocked { file: polluted });
+    }
+    let (command, said) = match made.filter(|said| !is_there(said)) {
+        Some(said) => ("new", said),
+        None => ("set", said),
     };
-    abort(runtime, &polluted).await?;
-    Err(Error::TransactionLocked { file: polluted })
-}
-
-pub(super) async fn commit(runtime: &mut Runtime, file: &str) -> Result<()> {
-    runtime.tell(&format!("commit ssl cert {file}")).await
+    Err(Error::ProxyRefused { command: format!("{command} ssl cert {file}"), said })
 }
 
 /// What came of the `commit`.
-pub(super) async fn committed(runtime: &mut Runtime, file: &str) -> Result<()> {
-    let said = runtime.heard().await?;
-    if said.lines().last().map(str::trim) == Some("Success!") {
-        return Ok(());
+fn committed(file: &str, said: String) -> Result<()> {
+    match said.lines().last().map(str::trim) {
+        Some("Success!") => Ok(()),
+        _ => Err(Error::ProxyRefused { command: format!("commit ssl cert {file}"), said }),
     }
-    abort(runtime, file).await?;
-    Err(Error::ProxyRefused { command: format!("commit ssl cert {file}"), said })
 }
 
 fn is_there(said: &str) -> bool {

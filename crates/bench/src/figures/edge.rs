@@ -101,8 +101,9 @@ impl Rates {
         for (prefix, manner) in [("w", Manner::Waiting), ("s", Manner::Ahead)] {
             let certificates = names(&format!("{prefix}{run}"))?;
             // HAProxy hangs up on who says nothing for ten seconds.
-            let rate =
-                Bare::connect(&edge.haproxy).await?.put(&certificates, is_new, manner).await?;
+            let mut bare = Bare::connect(&edge.haproxy)?;
+            let put = move || bare.put(&certificates, is_new, manner);
+            let rate = tokio::task::spawn_blocking(put).await??;
             match manner {
                 Manner::Waiting => self.waiting.push(rate),
                 Manner::Ahead => self.ahead.push(rate),

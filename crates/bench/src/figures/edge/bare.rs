@@ -1,10 +1,12 @@
 //! The measure: a loop that sends the same commands over one connection, and writes, checks and remembers nothing. It waits for
-//! each answer before it says the next, as a script does; or it sends ahead, exactly as the agent does.
+//! each answer before it says the next, as a script does; or it sends ahead, exactly as the agent does. It blocks a thread of its
+//! own: nothing stands between it and the socket.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
 
 use anyhow::{Result, ensure};
 use holdfast_testkit::Haproxy;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::UnixStream;
 use tokio::time::Instant;
 
 use super::certificate::Certificate;
@@ -26,8 +28,6 @@ pub(super) enum Manner {
 struct Burst {
     text: String,
     answers: usize,
-    /// So many of the last answers need not be waited for.
-    late: usize,
 }
 
 impl Burst {
@@ -44,39 +44,38 @@ pub(super) struct Bare {
     list: String,
     /// What was read and not looked at.
     read: Vec<u8>,
-    /// So many answers are still to come.
-    owed: usize,
 }
 
 impl Bare {
-    pub(super) async fn connect(haproxy: &Haproxy) -> Result<Self> {
-        let stream = UnixStream::connect(haproxy.socket()).await?;
+    pub(super) fn connect(haproxy: &Haproxy) -> Result<Self> {
+        let stream = UnixStream::connect(haproxy.socket())?;
         let directory = haproxy.path().join("bare").display().to_string();
         let list = haproxy.crt_list().display().to_string();
-        let mut bare = Self { stream, directory, list, read: Vec::new(), owed: 0 };
-        bare.say(&Burst::default().with("prompt\n")).await?;
+        let mut bare = Self { stream, directory, list, read: Vec::new() };
+        bare.say(&Burst::default().with("prompt\n"))?;
         Ok(bare)
     }
 
-    /// Sends a burst, and reads the answers to it that are to be waited for.
-    async fn say(&mut self, burst: &Burst) -> Result<String> {
-        self.stream.write_all(burst.text.as_bytes()).await?;
-        self.owed += burst.answers;
-        let mut said = String::new();
-        while self.owed > burst.late {
+    /// Sends a burst, and reads the answers to it.
+    fn say(&mut self, burst: &Burst) -> Result<String> {
+        self.stream.write_all(burst.text.as_bytes())?;
+        let (mut owed, mut said, mut part) = (burst.answers, String::new(), [0; 16_384]);
+        while owed > 0 {
             if let Some(end) = prompt(&self.read) {
                 said += &String::from_utf8_lossy(&self.read.drain(..end).collect::<Vec<_>>());
-                self.owed -= 1;
+                owed -= 1;
                 continue;
             }
-            ensure!(self.stream.read_buf(&mut self.read).await? > 0, "HAProxy hung up");
+            let count = self.stream.read(&mut part)?;
+            ensure!(count > 0, "HAProxy hung up");
+            self.read.extend(part.iter().take(count));
         }
         Ok(said)
     }
 
-    async fn say_all(&mut self, bursts: &[Burst]) -> Result<()> {
+    fn say_all(&mut self, bursts: &[Burst]) -> Result<()> {
         for burst in bursts {
-            let said = self.say(burst).await?;
+            let said = self.say(burst)?;
             ensure!(!said.contains("rror") && !said.contains("an't"), "{said}");
         }
         Ok(())
@@ -88,29 +87,25 @@ impl Bare {
 
     /// What puts these in memory, lists them and shows them.
     fn bursts(&self, portion: &[Certificate], is_new: bool, manner: Manner) -> Vec<Burst> {
-        let together = |burst: Burst, command: &String| burst.with(command);
         let (mut bursts, mut adds) = (Vec::new(), Vec::new());
-        // What goes behind the commit of the one before: that, and to be shown it.
-        let (mut commit_last, mut show_last) = (None, None);
+        // What is sent ahead: the commit of the one before goes first, and to be shown it last.
+        let (mut ahead, mut show_last) = (Burst::default(), None);
         for one in portion {
             let (file, name, list) = (self.file(one), &one.name, &self.list);
             let new = is_new.then(|| format!("new ssl cert {file}\n"));
-            let abort = format!("abort ssl cert {file}\n");
             let set = format!("set ssl cert {file} <<\n{}\n", one.pem());
             let commit = format!("commit ssl cert {file}\n");
-            adds.extend(is_new.then(|| format!("add ssl crt-list {list} <<\n{file} {name}\n\n")));
             let show = format!("show ssl cert {file}\n");
+            adds.extend(is_new.then(|| format!("add ssl crt-list {list} <<\n{file} {name}\n\n")));
             match manner {
                 Manner::Waiting => {
-                    let all = new.into_iter().chain([abort, set, commit, show]);
+                    let all = new.into_iter().chain([set, commit, show]);
                     bursts.extend(all.map(|command| Burst::default().with(&command)));
                 }
                 Manner::Ahead => {
-                    let late = show_last.iter().len();
-                    let all = commit_last.iter().chain(&new).chain([&abort]).chain(&show_last);
-                    bursts.push(Burst { late, ..all.fold(Burst::default(), together) });
-                    bursts.push(Burst::default().with(&set));
-                    (commit_last, show_last) = (Some(commit), Some(show));
+                    let all = new.iter().chain([&set]).chain(&show_last);
+                    bursts.push(all.fold(ahead, |burst, command| burst.with(command)));
+                    (ahead, show_last) = (Burst::default().with(&commit), Some(show));
                 }
             }
         }
@@ -119,15 +114,15 @@ impl Bare {
                 bursts.extend(adds.iter().map(|command| Burst::default().with(command)));
             }
             Manner::Ahead => {
-                let all = commit_last.iter().chain(&show_last).chain(&adds);
-                bursts.push(all.fold(Burst::default(), together));
+                let all = show_last.iter().chain(&adds);
+                bursts.push(all.fold(ahead, |burst, command| burst.with(command)));
             }
         }
         bursts
     }
 
     /// Adds or renews these; how many per second.
-    pub(super) async fn put(
+    pub(super) fn put(
         &mut self,
         certificates: &[Certificate],
         is_new: bool,
@@ -138,7 +133,7 @@ impl Bare {
             portions.map(|portion| self.bursts(portion, is_new, manner)).collect();
         let begun = Instant::now();
         for bursts in &portions {
-            self.say_all(bursts).await?;
+            self.say_all(bursts)?;
         }
         Ok(certificates.len() as f64 / begun.elapsed().as_secs_f64())
     }
