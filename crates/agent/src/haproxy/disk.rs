@@ -5,6 +5,7 @@
 //! that HAProxy can start at any moment. All of this blocks; callers go through [`blocking`].
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::DirEntry;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use holdfast_gateway::point::{Point, around_sync};
 use holdfast_model::Hostname;
 
 use super::HaproxyConfig;
+use super::group::{before, beside};
 use crate::checked::Print;
 use crate::turn::Turn;
 use crate::{Error, Result};
@@ -170,8 +172,13 @@ pub(super) fn write(path: &Path, contents: &[u8]) -> Result<()> {
     Ok(files::write(Point::FILE_EDGE, path, contents, Access::Private)?)
 }
 
-/// Removes a file of ours; one that is not there is no error.
+/// Removes a file of ours, and what it held before; one that is not there is no error.
 pub(super) fn remove(path: &Path) -> Result<()> {
+    remove_one(path)?;
+    remove_one(&beside(path))
+}
+
+fn remove_one(path: &Path) -> Result<()> {
     let removed = around_sync(Point::FILE_EDGE, || std::fs::remove_file(path));
     match removed {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(unusable(path, error)),
@@ -182,22 +189,38 @@ pub(super) fn remove(path: &Path) -> Result<()> {
 /// Cleans up what a kill left behind; before anything is written.
 pub(super) fn clean(config: &HaproxyConfig) -> Result<()> {
     let directories = [Some(&*config.directory), config.crt_list.parent(), Some(&*config.data)];
-    directories.into_iter().flatten().filter(|path| path.is_dir()).try_for_each(sweep)
+    directories.into_iter().flatten().filter(|path| path.is_dir()).try_for_each(sweep)?;
+    match config.directory.is_dir() {
+        true => forget(&config.directory),
+        false => Ok(()),
+    }
+}
+
+/// Removes what files held before that are there no more.
+fn forget(directory: &Path) -> Result<()> {
+    for file in entries(directory)? {
+        if before(&file.path()).is_some_and(|gone| !gone.exists()) {
+            remove_one(&file.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Files that a kill left half-written.
 pub(crate) fn sweep(directory: &Path) -> Result<()> {
-    for file in
-        std::fs::read_dir(directory).map_err(|source| unusable(directory, source))?.flatten()
-    {
+    for file in entries(directory)? {
         let name = file.file_name();
         let name = name.to_string_lossy();
         if name.starts_with(".holdfast-") && name.ends_with(".new") {
             tracing::info!(file = %file.path().display(), "a half-written file of an agent that was killed is removed");
-            remove(&file.path())?;
+            remove_one(&file.path())?;
         }
     }
     Ok(())
+}
+
+fn entries(directory: &Path) -> Result<impl Iterator<Item = DirEntry>> {
+    Ok(std::fs::read_dir(directory).map_err(|source| unusable(directory, source))?.flatten())
 }
 
 pub(crate) fn unusable(path: &Path, source: io::Error) -> Error {

@@ -1,16 +1,21 @@
 //! Writes several files at once: each appears whole and durably, or not at all, as by the gateway's writer of single files;
 //! the directory is synced once for all of them. All of this blocks.
+//!
+//! What a file held before stays beside it, hidden from HAProxy, and what comes next is written over that. To make files and to free them costs a
+//! file system more than to write them, and renewals need neither this way. Whoever still reads such a file opened it two
+//! renewals ago, of the same name.
 
 use std::collections::BTreeSet;
-use std::fs::{File, Permissions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use holdfast_gateway::files;
 use holdfast_gateway::point::{Point, around_sync};
-use rustix::fs::{Advice, fadvise};
-use tempfile::NamedTempFile;
+use rustix::fs::{Advice, CWD, OFlags, RenameFlags, fadvise, renameat_with};
+use tempfile::{NamedTempFile, TempPath};
 
 use crate::{Error, Result};
 
@@ -40,24 +45,69 @@ pub(super) fn write_all(files: &[(PathBuf, &[u8])]) -> Vec<Result<()>> {
         .collect()
 }
 
+/// Where a file's last contents are kept: `.NAME~` beside `NAME.pem`. HAProxy takes no files from a directory that begin with a dot.
+pub(super) fn beside(path: &Path) -> PathBuf {
+    let is_usual = path.extension().is_some_and(|extension| extension == "pem");
+    let name = if is_usual { path.file_stem() } else { path.file_name() };
+    let mut hidden = OsString::from(".");
+    hidden.push(name.unwrap_or_default());
+    hidden.push("~");
+    path.with_file_name(hidden)
+}
+
+/// The file that the last contents of are kept here.
+pub(super) fn before(beside: &Path) -> Option<PathBuf> {
+    let name = beside.file_name()?.to_str()?.strip_prefix('.')?.strip_suffix('~')?;
+    Some(beside.with_file_name(format!("{name}.pem")))
+}
+
+/// Writes beside the file; what cannot be finished goes away.
 fn prepare(path: &Path, contents: &[u8]) -> io::Result<NamedTempFile> {
-    let mut file = tempfile::Builder::new()
-        .prefix(".holdfast-")
-        .suffix(".new")
-        .permissions(Permissions::from_mode(0o600))
-        .tempfile_in(directory(path))?;
+    let at = beside(path);
+    let file = match usable(&at)? {
+        Some(file) => file,
+        None => OpenOptions::new().write(true).create_new(true).mode(0o600).open(&at)?,
+    };
+    let mut file = NamedTempFile::from_parts(file, TempPath::try_from_path(at)?);
     file.write_all(contents)?;
+    file.as_file().set_len(contents.len() as u64)?;
     // Begins to write it out; if that cannot be done ahead, the sync does it.
     fadvise(file.as_file(), 0, None, Advice::DontNeed).ok();
     Ok(file)
+}
+
+/// What is there, if it is as we would make it; what is not is moved out of the way.
+fn usable(at: &Path) -> io::Result<Option<File>> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).unwrap_or_default();
+    let file = match OpenOptions::new().write(true).custom_flags(flags).open(at) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened.ok(),
+    };
+    // One with another name is somebody's copy of what was here.
+    let is_ours = |file: &File| {
+        let is_as_made =
+            |is: fs::Metadata| is.is_file() && is.nlink() == 1 && is.mode() & 0o777 == 0o600;
+        file.metadata().is_ok_and(is_as_made)
+    };
+    match file.filter(is_ours) {
+        Some(file) => Ok(Some(file)),
+        None => fs::remove_file(at).map(|()| None),
+    }
 }
 
 fn sync(file: NamedTempFile) -> io::Result<NamedTempFile> {
     file.as_file().sync_all().map(|()| file)
 }
 
+/// Puts it in its place, and what was there in its own. Where there is nothing, or it cannot be done, it is moved.
 fn put(file: NamedTempFile, path: &Path) -> io::Result<()> {
-    around_sync(Point::FILE_EDGE, || file.persist(path)).map(drop).map_err(|refused| refused.error)
+    around_sync(Point::FILE_EDGE, || {
+        match renameat_with(CWD, file.path(), CWD, path, RenameFlags::EXCHANGE) {
+            Ok(()) => file.keep().map(drop).map_err(|refused| refused.error),
+            Err(_) => file.persist(path).map(drop).map_err(|refused| refused.error),
+        }
+    })
 }
 
 fn directory(path: &Path) -> &Path {
@@ -70,23 +120,96 @@ fn failed(path: &Path, source: io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use holdfast_testkit::Scratch;
+
     use super::*;
+
+    struct Ground(Scratch);
+
+    impl Ground {
+        fn new() -> Self {
+            Self(Scratch::new().unwrap())
+        }
+
+        fn at(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+
+        fn read(&self, name: &str) -> String {
+            fs::read_to_string(self.at(name)).unwrap()
+        }
+
+        fn write(&self, name: &str, contents: &str) {
+            write_all(&[(self.at(name), contents.as_bytes())]).remove(0).unwrap();
+        }
+
+        fn names(&self) -> BTreeSet<String> {
+            let entries = fs::read_dir(self.0.path()).unwrap();
+            let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            // The scratch directory has a file of its own.
+            names.filter(|name| name != ".lock").collect()
+        }
+    }
 
     #[test]
     fn each_is_whole_or_not_there_and_one_that_fails_leaves_the_others_alone() {
-        let scratch = holdfast_testkit::Scratch::new().unwrap();
-        let at = |name: &str| scratch.path().join(name);
-        scratch.write("b.pem", "old and longer").unwrap();
-        let nowhere = at("nowhere").join("c.pem");
-        let results =
-            write_all(&[(at("a.pem"), b"a"), (nowhere.clone(), b"c"), (at("b.pem"), b"new")]);
+        let ground = Ground::new();
+        ground.0.write("b.pem", "old and longer").unwrap();
+        let nowhere = ground.at("nowhere").join("c.pem");
+        let results = write_all(&[
+            (ground.at("a.pem"), b"a"),
+            (nowhere.clone(), b"c"),
+            (ground.at("b.pem"), b"new"),
+        ]);
         assert!(matches!(results[..], [Ok(()), Err(Error::Disk { .. }), Ok(())]), "{results:?}");
         assert!(results[1].as_ref().unwrap_err().note().detail.contains(nowhere.to_str().unwrap()));
-        let read = |name: &str| std::fs::read_to_string(at(name)).unwrap();
-        assert_eq!((read("a.pem"), read("b.pem")), ("a".to_owned(), "new".to_owned()));
-        let mode = std::fs::metadata(at("b.pem")).unwrap().permissions().mode();
+        assert_eq!(
+            (ground.read("a.pem"), ground.read("b.pem")),
+            ("a".to_owned(), "new".to_owned())
+        );
+        let mode = fs::metadata(ground.at("b.pem")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        let left = std::fs::read_dir(scratch.path()).unwrap().map(|file| file.unwrap().file_name());
-        assert!(left.into_iter().all(|name| !name.to_string_lossy().ends_with(".new")));
+        assert_eq!(ground.names(), [".b~", "a.pem", "b.pem"].map(str::to_owned).into());
+    }
+
+    #[test]
+    fn renewals_write_over_what_was_before_and_make_no_files() {
+        let ground = Ground::new();
+        let inode = |name: &str| fs::metadata(ground.at(name)).unwrap().ino();
+        ground.write("a.pem", "the first, which is the longest");
+        ground.write("a.pem", "the second");
+        let mut inodes = [inode("a.pem"), inode(".a~")];
+        for text in ["the third, not so short", "the fourth"] {
+            ground.write("a.pem", text);
+            inodes.reverse();
+            assert_eq!(
+                (ground.read("a.pem"), [inode("a.pem"), inode(".a~")]),
+                (text.to_owned(), inodes)
+            );
+        }
+        assert_eq!(ground.read(".a~"), "the third, not so short");
+        assert_eq!(before(&ground.at(".a~")), Some(ground.at("a.pem")));
+    }
+
+    #[test]
+    fn what_is_somebody_elses_is_not_written_over() {
+        let ground = Ground::new();
+        ground.write("a.pem", "first");
+        fs::hard_link(ground.at("a.pem"), ground.at("copy")).unwrap();
+        for text in ["second", "third"] {
+            ground.write("a.pem", text);
+        }
+        assert_eq!(ground.read("copy"), "first");
+        ground.0.write("important", "mine").unwrap();
+        fs::remove_file(ground.at(".a~")).unwrap();
+        symlink(ground.at("important"), ground.at(".a~")).unwrap();
+        ground.write("a.pem", "fourth");
+        assert_eq!(
+            (ground.read("important"), ground.read("a.pem")),
+            ("mine".to_owned(), "fourth".to_owned())
+        );
+        assert_eq!(ground.read(".a~"), "third");
     }
 }

@@ -111,12 +111,12 @@ async fn step(edge: &Proxied, host: &str, served: bool) -> String {
 /// What every telling does, in order: what is written to disk, and what HAProxy is told.
 fn places() -> Vec<&'static str> {
     let (disk, haproxy) = ("file.edge", "edge.haproxy");
-    // The file; new, abort, set, commit; the list; add to the list; how far it is.
+    // The file; abort, new, set, commit; the list; add to the list; how far it is.
     let added = [disk, haproxy, haproxy, haproxy, haproxy, disk, haproxy, disk];
     // The file; abort, set, commit; how far it is.
     let renewed = [disk, haproxy, haproxy, haproxy, disk];
-    // The list; off the list, delete; the file; how far it is.
-    let removed = [disk, haproxy, haproxy, disk, disk];
+    // The list; off the list, delete; the file, and what it held before; how far it is.
+    let removed = [disk, haproxy, haproxy, disk, disk, disk];
     [&added[..], &added, &added, &renewed, &removed].concat()
 }
 
@@ -278,6 +278,7 @@ async fn a_disk_without_a_byte_left_is_told_of_and_waited_for() {
     // Space again.
     std::fs::remove_file(&filler).unwrap();
     converges(&edge, &renewed, &new).await;
-    assert_eq!(names(inside(certs.clone())), ["_default.pem", "new.test.pem", "old.test.pem"]);
+    let held = [".old.test~", "_default.pem", "new.test.pem", "old.test.pem"];
+    assert_eq!(names(inside(certs.clone())), held);
     assert!(edge.read_list().contains("new.test"), "{}", edge.read_list());
 }

@@ -97,6 +97,10 @@ async fn a_start_of_the_agent_repairs_memory_and_disk_in_both_directions() {
     // Gone from disk, and half-written files.
     std::fs::remove_file(edge.file("erased.test")).unwrap();
     edge.haproxy.scratch().write("certs/.holdfast-abc.new", "half").unwrap();
+    // What files held before: of one that is there, of one that goes, of one that is gone.
+    for host in ["kept", "removed", "forgotten"] {
+        edge.haproxy.scratch().write(&format!("certs/.{host}.test~"), "before").unwrap();
+    }
     edge.haproxy.scratch().write("certs/broken.test.pem", "no PEM").unwrap();
     // Not wanted any more.
     edge.memory.withdraw("removed.test");
@@ -116,7 +120,9 @@ async fn a_start_of_the_agent_repairs_memory_and_disk_in_both_directions() {
     edge.memory.until_seen("removed.test", None).await;
     assert!(!std::fs::exists(edge.file("removed.test")).unwrap());
     assert!(std::fs::exists(edge.file("erased.test")).unwrap());
-    assert!(!edge.haproxy.certificates().join(".holdfast-abc.new").exists());
+    let is_there = |file: &str| edge.haproxy.certificates().join(file).exists();
+    assert!(!is_there(".holdfast-abc.new") && is_there(".kept.test~"));
+    assert!(!is_there(".removed.test~") && !is_there(".forgotten.test~"));
     assert!(!edge.read_list().contains("broken.test"));
 }
 
