@@ -22,6 +22,7 @@ mod refill;
 mod runtime;
 mod stranger;
 mod transaction;
+mod wide;
 mod withdraw;
 
 use std::collections::HashMap;

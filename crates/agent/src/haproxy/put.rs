@@ -190,11 +190,12 @@ impl Putting<'_> {
         let passed = transaction::pass(self.runtime, file, Some(next.step())).await?;
         self.judge(last, refusal(passed.committed)?);
         match passed.opened {
-            // The transaction before could not be committed; now it is out of the way.
-            Err(Error::TransactionLocked { file }) if self.disk.is_ours(&file) => {
-                self.open(next).await
+            Ok(()) => self.opened(next, Ok(())),
+            Err(Error::TransactionLocked { file }) if !self.disk.is_ours(&file) => {
+                Err(Error::TransactionLocked { file })
             }
-            opened => self.opened(next, opened),
+            // Whether the fault is its own, or that of the one before, shows when it is tried alone.
+            Err(_) => self.open(next).await,
         }
     }
 

@@ -79,6 +79,8 @@ pub(super) struct Runtime {
     unheard: VecDeque<String>,
     /// The largest command that HAProxy can take.
     bufsize: usize,
+    /// Does HAProxy read PEM in long lines, as far as is known?
+    pub(super) reads_wide: bool,
     last: Instant,
 }
 
@@ -105,6 +107,7 @@ impl Runtime {
             owed: 0,
             unheard: VecDeque::new(),
             bufsize,
+            reads_wide: true,
             last: Instant::now(),
         };
         runtime.ask("prompt").await?;

@@ -18,6 +18,7 @@
 
 use super::memory::Shown;
 use super::runtime::Runtime;
+use super::wide::wide;
 use crate::{Error, Result};
 
 /// A certificate on its way to HAProxy's memory.
@@ -56,6 +57,22 @@ pub(super) async fn open(
         Some(other) if is_ours(other) => drop(abort(runtime, other).await?),
         Some(other) => return Err(Error::TransactionLocked { file: other.to_owned() }),
     }
+    match open_so(runtime, step).await {
+        Err(refused @ Error::ProxyRefused { .. }) if runtime.reads_wide => {
+            runtime.reads_wide = false;
+            let opened = open_so(runtime, step).await;
+            if !matches!(opened, Err(Error::ProxyRefused { .. })) {
+                return opened;
+            }
+            runtime.reads_wide = true;
+            Err(refused)
+        }
+        opened => opened,
+    }
+}
+
+/// Opens a transaction, with lines as they are taken to be read.
+async fn open_so(runtime: &mut Runtime, step: Step<'_>) -> Result<()> {
     set(runtime, step).await?;
     let answer = answer(runtime, step).await?;
     opened(runtime, step, answer).await
@@ -95,7 +112,11 @@ async fn set(runtime: &mut Runtime, Step { file, pem, is_new }: Step<'_>) -> Res
     if is_new {
         runtime.tell(&format!("new ssl cert {file}")).await?;
     }
-    runtime.tell_with(&format!("set ssl cert {file}"), pem).await
+    let command = format!("set ssl cert {file}");
+    match runtime.reads_wide {
+        true => runtime.tell_with(&command, &wide(pem)).await,
+        false => runtime.tell_with(&command, pem).await,
+    }
 }
 
 /// What was said to `new`, if that was sent, and to `set`.
