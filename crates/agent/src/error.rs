@@ -131,6 +131,14 @@ pub enum Error {
         /// The certificate it is about.
         file: String,
     },
+    /// Somebody else's transaction and ours got into each other's way.
+    #[error(
+        "somebody else changed certificates in HAProxy at the same moment; what was open for {file} was aborted and must be set again"
+    )]
+    TransactionCrossed {
+        /// The certificate it was about.
+        file: String,
+    },
     /// Somebody else's command keeps HAProxy from taking ours.
     #[error(
         "somebody else's command on certificates is running in HAProxy, or its output is not being read; it must end (`show sess` lists connections to the socket)"
@@ -259,6 +267,7 @@ impl Error {
             Self::Proxy { .. } => "edge-proxy-unreachable",
             Self::ProxyRefused { .. } => "edge-proxy-refused",
             Self::TransactionLocked { .. } => "edge-transaction-locked",
+            Self::TransactionCrossed { .. } => "edge-transaction-crossed",
             Self::CertificatesLocked => "edge-certificates-locked",
             Self::PayloadTooLarge { .. } => "payload-too-large",
             Self::CrtListUnknown { .. } => "edge-crt-list-unknown",

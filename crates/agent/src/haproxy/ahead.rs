@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use zeroize::Zeroizing;
 
+use super::disk::Disk;
 use super::group;
 use crate::checked::{Checked, Print};
 use crate::turn::Turn;
@@ -64,15 +65,16 @@ impl Ahead {
     pub(super) fn begin(
         wanted: Vec<Wanted>,
         bundles: Arc<dyn Bundles>,
-        turn: Turn,
+        disk: &Disk,
         bufsize: usize,
     ) -> Self {
+        let (turn, own) = (disk.turn.clone(), PathBuf::from(&disk.directory));
         let (sender, groups) = mpsc::channel(READY);
         let mut work = JoinSet::new();
         work.spawn(async move {
             let fetches = stream::iter(wanted).map(move |one| fetch(one, bundles.clone()));
             let fetched = fetches.buffered(FETCHES).ready_chunks(TOGETHER);
-            let written = fetched.map(|group| write(group, turn.clone(), bufsize));
+            let written = fetched.map(|group| write(group, turn.clone(), own.clone(), bufsize));
             let mut written = std::pin::pin!(written.buffered(WRITES));
             while let Some(group) = written.next().await {
                 if sender.send(group).await.is_err() {
@@ -116,6 +118,7 @@ async fn fetch(one: Wanted, bundles: Arc<dyn Bundles>) -> Result<(Wanted, Result
 async fn write(
     fetched: Vec<Result<(Wanted, Result<Bundle>)>>,
     turn: Turn,
+    own: PathBuf,
     bufsize: usize,
 ) -> Result<Group> {
     let fetched: Vec<_> = fetched.into_iter().collect::<Result<_>>()?;
@@ -128,7 +131,7 @@ async fn write(
         let good = || group.iter().filter_map(|(_, one)| one.as_ref().ok());
         let files: Vec<_> =
             good().map(|one| (PathBuf::from(&one.file), one.pem.as_bytes())).collect();
-        let mut results = group::write_all(&files).into_iter();
+        let mut results = group::write_all(&files, &own).into_iter();
         for (_, one) in &mut group {
             if one.is_ok()
                 && let Some(Err(error)) = results.next()

@@ -57,6 +57,10 @@ impl Disk {
             .mode(0o700)
             .create(&config.directory)
             .map_err(|source| unusable(&config.directory, source))?;
+        // What is exchanged from here on must not be on the disk as it was before.
+        std::fs::File::open(&config.directory)
+            .and_then(|directory| directory.sync_all())
+            .map_err(|source| unusable(&config.directory, source))?;
         let adopted_file = config.data.join("adopted");
         let crt_list = config.crt_list.clone();
         let (entries, known) = (HashMap::new(), None);
@@ -172,10 +176,10 @@ pub(super) fn write(path: &Path, contents: &[u8]) -> Result<()> {
     Ok(files::write(Point::FILE_EDGE, path, contents, Access::Private)?)
 }
 
-/// Removes a file of ours, and what it held before; one that is not there is no error.
-pub(super) fn remove(path: &Path) -> Result<()> {
-    remove_one(path)?;
-    remove_one(&beside(path))
+/// Removes a file of ours, after what it held before; one that is not there is no error.
+pub(super) fn remove(path: &Path, own: &Path) -> Result<()> {
+    beside(path, own).map_or(Ok(()), |before| remove_one(&before))?;
+    remove_one(path)
 }
 
 fn remove_one(path: &Path) -> Result<()> {
@@ -199,7 +203,8 @@ pub(super) fn clean(config: &HaproxyConfig) -> Result<()> {
 /// Removes what files held before that are there no more.
 fn forget(directory: &Path) -> Result<()> {
     for file in entries(directory)? {
-        if before(&file.path()).is_some_and(|gone| !gone.exists()) {
+        let is_file = file.file_type().is_ok_and(|kind| kind.is_file());
+        if is_file && before(&file.path()).is_some_and(|gone| !gone.exists()) {
             remove_one(&file.path())?;
         }
     }

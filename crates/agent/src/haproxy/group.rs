@@ -1,31 +1,36 @@
 //! Writes several files at once: each appears whole and durably, or not at all, as by the gateway's writer of single files;
 //! the directory is synced once for all of them. All of this blocks.
 //!
-//! What a file held before stays beside it, hidden from HAProxy, and what comes next is written over that. To make files and to free them costs a
-//! file system more than to write them, and renewals need neither this way. Whoever still reads such a file opened it two
-//! renewals ago, of the same name.
+//! In our own directory, what a file held before stays beside it, and what comes next is written over that. To make files and to free
+//! them costs a file system more than to write them, and renewals need neither this way. Whoever still reads what is written over
+//! opened it two writings ago, under the same name.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use holdfast_gateway::files;
 use holdfast_gateway::point::{Point, around_sync};
 use rustix::fs::{Advice, CWD, OFlags, RenameFlags, fadvise, renameat_with};
+use rustix::process::geteuid;
 use tempfile::{NamedTempFile, TempPath};
 
 use crate::{Error, Result};
 
-/// Writes these, readable by their owner alone. A result each, in the same order: one that fails leaves the others alone.
-pub(super) fn write_all(files: &[(PathBuf, &[u8])]) -> Vec<Result<()>> {
-    let written: Vec<_> = files.iter().map(|(path, contents)| prepare(path, contents)).collect();
+/// Writes these, readable by their owner alone; no path twice. `own` is the directory where nobody else writes. A result each, in
+/// the same order: one that fails leaves the others alone.
+pub(super) fn write_all(files: &[(PathBuf, &[u8])], own: &Path) -> Vec<Result<()>> {
+    let prepared = files.iter().map(|(path, contents)| prepare(path, contents, own));
+    let written: Vec<_> = prepared.collect();
     // All are on their way to the disk before one is waited for: a journal then takes them together.
     let synced: Vec<_> = written.into_iter().map(|file| file.and_then(sync)).collect();
-    let moved =
-        files.iter().zip(synced).map(|((path, _), file)| file.and_then(|file| put(file, path)));
+    let moved = files
+        .iter()
+        .zip(synced)
+        .map(|((path, _), file)| file.and_then(|file| put(file, path, own)));
     let mut results: Vec<_> = moved.collect();
     let directories: BTreeSet<_> = files.iter().map(|(path, _)| directory(path)).collect();
     for unsynced in directories {
@@ -35,6 +40,8 @@ pub(super) fn write_all(files: &[(PathBuf, &[u8])]) -> Vec<Result<()>> {
         for ((path, _), result) in files.iter().zip(&mut results) {
             if result.is_ok() && directory(path) == unsynced {
                 *result = Err(io::Error::new(error.kind(), error.to_string()));
+                // On the disk this may still be the file itself: it must not be written over.
+                beside(path, own).map(fs::remove_file);
             }
         }
     }
@@ -45,30 +52,28 @@ pub(super) fn write_all(files: &[(PathBuf, &[u8])]) -> Vec<Result<()>> {
         .collect()
 }
 
-/// Where a file's last contents are kept: `.NAME~` beside `NAME.pem`. HAProxy takes no files from a directory that begin with a dot.
-pub(super) fn beside(path: &Path) -> PathBuf {
-    let is_usual = path.extension().is_some_and(|extension| extension == "pem");
-    let name = if is_usual { path.file_stem() } else { path.file_name() };
+/// Where the last contents of a file of ours are kept: `.NAME~` beside `NAME.pem`.
+pub(super) fn beside(path: &Path, own: &Path) -> Option<PathBuf> {
+    let is_ours =
+        directory(path) == own && path.extension().is_some_and(|extension| extension == "pem");
     let mut hidden = OsString::from(".");
-    hidden.push(name.unwrap_or_default());
+    hidden.push(path.file_stem().filter(|_| is_ours)?);
     hidden.push("~");
-    path.with_file_name(hidden)
+    Some(path.with_file_name(hidden))
 }
 
-/// The file that the last contents of are kept here.
+/// The file whose last contents are kept here.
 pub(super) fn before(beside: &Path) -> Option<PathBuf> {
     let name = beside.file_name()?.to_str()?.strip_prefix('.')?.strip_suffix('~')?;
     Some(beside.with_file_name(format!("{name}.pem")))
 }
 
 /// Writes beside the file; what cannot be finished goes away.
-fn prepare(path: &Path, contents: &[u8]) -> io::Result<NamedTempFile> {
-    let at = beside(path);
-    let file = match usable(&at)? {
-        Some(file) => file,
-        None => OpenOptions::new().write(true).create_new(true).mode(0o600).open(&at)?,
+fn prepare(path: &Path, contents: &[u8], own: &Path) -> io::Result<NamedTempFile> {
+    let mut file = match beside(path, own) {
+        Some(at) => reserved(at)?,
+        None => temporary(directory(path))?,
     };
-    let mut file = NamedTempFile::from_parts(file, TempPath::try_from_path(at)?);
     file.write_all(contents)?;
     file.as_file().set_len(contents.len() as u64)?;
     // Begins to write it out; if that cannot be done ahead, the sync does it.
@@ -76,37 +81,55 @@ fn prepare(path: &Path, contents: &[u8]) -> io::Result<NamedTempFile> {
     Ok(file)
 }
 
-/// What is there, if it is as we would make it; what is not is moved out of the way.
+fn temporary(directory: &Path) -> io::Result<NamedTempFile> {
+    tempfile::Builder::new()
+        .prefix(".holdfast-")
+        .suffix(".new")
+        .permissions(Permissions::from_mode(0o600))
+        .tempfile_in(directory)
+}
+
+fn reserved(at: PathBuf) -> io::Result<NamedTempFile> {
+    let file = match usable(&at)? {
+        Some(file) => file,
+        None => OpenOptions::new().write(true).create_new(true).mode(0o600).open(&at)?,
+    };
+    Ok(NamedTempFile::from_parts(file, TempPath::try_from_path(at)?))
+}
+
+/// What is there, if it is as we would make it; what is not is taken away.
 fn usable(at: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let flags = i32::try_from(flags.bits()).unwrap_or_default();
+    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
     let file = match OpenOptions::new().write(true).custom_flags(flags).open(at) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         opened => opened.ok(),
     };
-    // One with another name is somebody's copy of what was here.
-    let is_ours = |file: &File| {
-        let is_as_made =
-            |is: fs::Metadata| is.is_file() && is.nlink() == 1 && is.mode() & 0o777 == 0o600;
-        file.metadata().is_ok_and(is_as_made)
-    };
+    let is_ours = |file: &File| file.metadata().is_ok_and(|is| is_as_made(&is));
     match file.filter(is_ours) {
         Some(file) => Ok(Some(file)),
         None => fs::remove_file(at).map(|()| None),
     }
 }
 
+/// One with a second name is somebody's copy of what was here.
+fn is_as_made(is: &Metadata) -> bool {
+    let is_private = is.mode() & 0o7777 == 0o600 && is.uid() == geteuid().as_raw();
+    is.is_file() && is.nlink() == 1 && is_private
+}
+
 fn sync(file: NamedTempFile) -> io::Result<NamedTempFile> {
     file.as_file().sync_all().map(|()| file)
 }
 
-/// Puts it in its place, and what was there in its own. Where there is nothing, or it cannot be done, it is moved.
-fn put(file: NamedTempFile, path: &Path) -> io::Result<()> {
+/// Puts it in its place. In our own directory it changes places with what was there, if there was anything and that can be done.
+fn put(file: NamedTempFile, path: &Path, own: &Path) -> io::Result<()> {
+    let keeps = beside(path, own).is_some();
     around_sync(Point::FILE_EDGE, || {
-        match renameat_with(CWD, file.path(), CWD, path, RenameFlags::EXCHANGE) {
-            Ok(()) => file.keep().map(drop).map_err(|refused| refused.error),
-            Err(_) => file.persist(path).map(drop).map_err(|refused| refused.error),
+        if keeps && renameat_with(CWD, file.path(), CWD, path, RenameFlags::EXCHANGE).is_ok() {
+            return file.keep().map(drop).map_err(|refused| refused.error);
         }
+        file.persist(path).map(drop).map_err(|refused| refused.error)
     })
 }
 
@@ -120,7 +143,7 @@ fn failed(path: &Path, source: io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::symlink;
 
     use holdfast_testkit::Scratch;
 
@@ -142,7 +165,7 @@ mod tests {
         }
 
         fn write(&self, name: &str, contents: &str) {
-            write_all(&[(self.at(name), contents.as_bytes())]).remove(0).unwrap();
+            write_all(&[(self.at(name), contents.as_bytes())], self.0.path()).remove(0).unwrap();
         }
 
         fn names(&self) -> BTreeSet<String> {
@@ -158,11 +181,10 @@ mod tests {
         let ground = Ground::new();
         ground.0.write("b.pem", "old and longer").unwrap();
         let nowhere = ground.at("nowhere").join("c.pem");
-        let results = write_all(&[
-            (ground.at("a.pem"), b"a"),
-            (nowhere.clone(), b"c"),
-            (ground.at("b.pem"), b"new"),
-        ]);
+        let results = write_all(
+            &[(ground.at("a.pem"), b"a"), (nowhere.clone(), b"c"), (ground.at("b.pem"), b"new")],
+            ground.0.path(),
+        );
         assert!(matches!(results[..], [Ok(()), Err(Error::Disk { .. }), Ok(())]), "{results:?}");
         assert!(results[1].as_ref().unwrap_err().note().detail.contains(nowhere.to_str().unwrap()));
         assert_eq!(
@@ -191,6 +213,16 @@ mod tests {
         }
         assert_eq!(ground.read(".a~"), "the third, not so short");
         assert_eq!(before(&ground.at(".a~")), Some(ground.at("a.pem")));
+    }
+
+    #[test]
+    fn in_the_directories_of_others_nothing_stays_beside_a_file() {
+        let ground = Ground::new();
+        for text in ["first", "second", "third"] {
+            let file = (ground.at("a.pem"), text.as_bytes());
+            write_all(&[file], Path::new("/elsewhere")).remove(0).unwrap();
+        }
+        assert_eq!((ground.read("a.pem"), ground.names().len()), ("third".to_owned(), 1));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! Only at the arrows an answer is waited for: why there, [`transaction`] says. Who is shown to be in place, and stands on the list,
 //! is ready to be looked at.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,7 +85,7 @@ impl HaproxyTarget {
         let mut results: Vec<Result<(), Note>> = changes.iter().map(|_| Ok(())).collect();
         let wanted = wanted(state, changes, &mut results)?;
         let disk = state.disk()?;
-        let mut ahead = Ahead::begin(wanted, bundles, disk.turn.clone(), self.config.bufsize);
+        let mut ahead = Ahead::begin(wanted, bundles, disk, self.config.bufsize);
         let mut putting = Putting {
             target: self,
             disk,
@@ -146,7 +147,6 @@ impl Putting<'_> {
 
     /// Leaves nothing half-way.
     async fn finish(&mut self) -> Result<()> {
-        self.settle().await?;
         self.list().await?;
         self.hand_over().await
     }
@@ -191,8 +191,8 @@ impl Putting<'_> {
         self.judge(last, refusal(passed.committed)?);
         match passed.opened {
             Ok(()) => self.opened(next, Ok(())),
-            Err(Error::TransactionLocked { file }) if !self.disk.is_ours(&file) => {
-                Err(Error::TransactionLocked { file })
+            Err(Error::TransactionCrossed { file }) if !self.disk.is_ours(&file) => {
+                Err(Error::TransactionCrossed { file })
             }
             // Whether the fault is its own, or that of the one before, shows when it is tried alone.
             Err(_) => self.open(next).await,
@@ -257,8 +257,9 @@ impl Putting<'_> {
         set(&mut self.results, at, Err(note));
     }
 
-    /// Begins to list what is loaded; hands over what was listed before.
+    /// Begins to list what is loaded; hands over what was listed before. Nothing stays open meanwhile.
     async fn list(&mut self) -> Result<()> {
+        self.settle().await?;
         self.hand_over().await?;
         self.take_back().await?;
         let portion = std::mem::take(&mut self.loaded);
@@ -329,7 +330,13 @@ fn wanted(
 ) -> Result<Vec<Wanted>> {
     let mut wanted = Vec::new();
     let disk = state.disk.as_ref().ok_or(Error::Stopped)?;
+    // Of what is said of one name the last counts: files are written side by side.
+    let last: HashMap<_, _> =
+        changes.iter().enumerate().map(|(at, change)| (&change.name, at)).collect();
     for (at, change) in changes.iter().enumerate() {
+        if last.get(&change.name) != Some(&at) {
+            continue;
+        }
         let entry = disk.entries.get(&change.name);
         let sha256 = change.certificate.as_ref().map(|(_, sha256)| sha256);
         let is_right = entry.is_some_and(|entry| {

@@ -21,6 +21,10 @@ impl HaproxyTarget {
     /// Compares memory with disk, and loads what is missing or different.
     pub(super) async fn refill(&self, state: &mut State, runtime: &mut Runtime) -> Result<()> {
         let list = self.crt_list();
+        let disk = state.disk()?;
+        // Whoever gave up half-way may have left a transaction open.
+        let ours = |file: &str| disk.is_ours(file);
+        transaction::clear(runtime, &disk.default_file(), ours).await?;
         let memory = Memory::read(runtime).await?;
         let Some(lines) = memory.lists.get(&list) else {
             return Err(Error::CrtListUnknown { crt_list: list });

@@ -4,14 +4,14 @@
 //! writes B's certificate into A's transaction: whoever then commits A serves B's certificate for A. Therefore:
 //!
 //! ```text
-//!   abort X      -> nothing open, or X's own leftover; another of ours is aborted, somebody else's is left alone
+//!   abort X      -> nothing open, or X's own leftover; another of ours is aborted; somebody else's is left alone, and ours waits
 //!   set X        -> exactly "Transaction created for certificate X!"; anything else is aborted
 //!   commit X     -> "Success!"
 //!   show X       -> the fingerprint that was meant (by the caller)
 //! ```
 //!
 //! Of many, only the first begins with `abort`: `set Y` follows `commit X` at once, which leaves somebody else less of a gap than
-//! asking first whether there is one.
+//! asking first. Whose transaction opens in that gap gets our certificate, and is aborted.
 //!
 //! `commit` is sent when every answer so far was heard. HAProxy may crash otherwise (seen with 2.6): if it cannot deliver an answer because
 //! it was hung up on, it frees what the next `commit` is about, and looks at it later.
@@ -52,10 +52,8 @@ pub(super) async fn open(
     step: Step<'_>,
     is_ours: impl Fn(&str) -> bool,
 ) -> Result<()> {
-    match ongoing(&abort(runtime, step.file).await?) {
-        None => {}
-        Some(other) if is_ours(other) => drop(abort(runtime, other).await?),
-        Some(other) => return Err(Error::TransactionLocked { file: other.to_owned() }),
+    if let Some(other) = clear(runtime, step.file, is_ours).await? {
+        return Err(Error::TransactionLocked { file: other });
     }
     match open_so(runtime, step).await {
         Err(refused @ Error::ProxyRefused { .. }) if runtime.reads_wide => {
@@ -68,6 +66,19 @@ pub(super) async fn open(
             Err(refused)
         }
         opened => opened,
+    }
+}
+
+/// Ends what is open for a file of ours; for whose it is open else.
+pub(super) async fn clear(
+    runtime: &mut Runtime,
+    file: &str,
+    is_ours: impl Fn(&str) -> bool,
+) -> Result<Option<String>> {
+    let said = abort(runtime, file).await?;
+    match ongoing(&said) {
+        Some(other) if is_ours(other) => abort(runtime, other).await.map(|_| None),
+        other => Ok(other.map(str::to_owned)),
     }
 }
 
@@ -136,7 +147,10 @@ async fn opened(
     }
     if let Some(polluted) = updated(&said).map(str::to_owned) {
         abort(runtime, &polluted).await?;
-        return Err(Error::TransactionLocked { file: polluted });
+        return Err(Error::TransactionCrossed { file: polluted });
+    }
+    if let Some(other) = ongoing(&said) {
+        return Err(Error::TransactionLocked { file: other.to_owned() });
     }
     let (command, said) = match made.filter(|said| !is_there(said)) {
         Some(said) => ("new", said),
@@ -147,8 +161,11 @@ async fn opened(
 
 /// What came of the `commit`.
 fn committed(file: &str, said: String) -> Result<()> {
+    let is_lost = said.starts_with("No ongoing transaction") || ongoing(&said).is_some();
     match said.lines().last().map(str::trim) {
         Some("Success!") => Ok(()),
+        // That says nothing about the certificate.
+        _ if is_lost => Err(Error::TransactionCrossed { file: file.to_owned() }),
         _ => Err(Error::ProxyRefused { command: format!("commit ssl cert {file}"), said }),
     }
 }

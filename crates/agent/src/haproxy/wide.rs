@@ -51,6 +51,11 @@ mod tests {
         let wanted = format!("-----BEGIN X-----\n{a}{b}{c}\n{d}e==\n-----END X-----\n");
         assert_eq!(*wide(&pem), wanted);
         assert_eq!(*wide(&wanted), wanted);
+        // Lines of another length, and text between blocks.
+        let (long, text) = ("f".repeat(76), "subject=CN = a.test");
+        let pem = format!("{text}\n-----BEGIN X-----\n{long}\n{long}\n{long}\n-----END X-----\n");
+        let wanted = format!("{text}\n-----BEGIN X-----\n{long}{long}\n{long}\n-----END X-----\n");
+        assert_eq!(*wide(&pem), wanted);
         assert_eq!(*wide(""), "");
         assert_eq!(*wide("a"), "a\n");
     }

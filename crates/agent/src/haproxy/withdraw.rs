@@ -61,5 +61,6 @@ async fn take_one(
     }
     memory::remove(runtime, memory, &file).await?;
     disk.entries.remove(name);
-    disk.turn.blocking(move || disk::remove(Path::new(&file))).await
+    let own = disk.directory.clone();
+    disk.turn.blocking(move || disk::remove(Path::new(&file), Path::new(&own))).await
 }

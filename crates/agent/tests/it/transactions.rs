@@ -1,17 +1,20 @@
 //! HAProxy has one transaction for everybody, and mixes up what is set in it.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::future::poll_fn;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
+use std::task::Poll;
 
-use holdfast_agent::{HaproxyTarget, RuntimeAddress, Target as _};
+use holdfast_agent::{HaproxyTarget, Result, RuntimeAddress, Target as _};
+use holdfast_model::Note;
 use holdfast_store::Bundle;
 use holdfast_testkit::Haproxy;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::UnixStream;
+use tokio::sync::mpsc;
 
-use crate::kit::{Authority, Memory, Proxied, Running, pem};
+use crate::kit::{Authority, Memory, Middleman, Mischief, Proxied, Running, pem};
 
 /// A HAProxy that also serves somebody else's certificate, with that and its file.
 async fn beside_a_stranger() -> (Proxied, Bundle, PathBuf) {
@@ -64,79 +67,148 @@ async fn somebody_elses_transaction_is_left_alone_and_told_of() {
     edge.memory.until("the complaint to end", over).await;
 }
 
-/// Stands between the agent and HAProxy, and says something of its own just before the next `set`.
-struct Intruder {
-    address: SocketAddr,
-    /// Is the next `set` to be preceded?
-    armed: Arc<AtomicBool>,
+/// A target whose HAProxy is spoken to through somebody.
+async fn through(edge: &Proxied, mischief: Mischief) -> (Arc<HaproxyTarget>, Middleman) {
+    let middleman = Middleman::start(&edge.haproxy, mischief).await;
+    let mut settings = edge.settings();
+    settings.socket = RuntimeAddress::Tcp(middleman.address);
+    (Arc::new(HaproxyTarget::new(settings).unwrap()), middleman)
 }
 
-impl Intruder {
-    async fn start(haproxy: &Haproxy, says: String) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (armed, socket) = (Arc::new(AtomicBool::new(false)), haproxy.socket());
-        let (shared, says) = (armed.clone(), Arc::new(says));
-        tokio::spawn(async move {
-            while let Ok((agent, _)) = listener.accept().await {
-                let haproxy = UnixStream::connect(&socket).await.unwrap();
-                tokio::spawn(between(agent, haproxy, socket.clone(), says.clone(), shared.clone()));
-            }
-        });
-        Self { address, armed }
+/// Issues certificates for these and puts them in place at once.
+async fn apply(
+    edge: &Proxied,
+    target: &HaproxyTarget,
+    hosts: &[&str],
+) -> Result<Vec<Result<(), Note>>> {
+    for host in hosts {
+        edge.deploy(host);
+    }
+    again(edge, target, hosts).await
+}
+
+async fn again(
+    edge: &Proxied,
+    target: &HaproxyTarget,
+    hosts: &[&str],
+) -> Result<Vec<Result<(), Note>>> {
+    let changes: Vec<_> = hosts.iter().map(|host| edge.memory.change(host)).collect();
+    let (ready, _places) = mpsc::unbounded_channel();
+    target.apply(&changes, edge.memory.clone(), &ready).await
+}
+
+/// These are served as they should be.
+async fn are_served(edge: &Proxied, hosts: &[&str]) {
+    for host in hosts {
+        let wanted = edge.memory.change(host).certificate.unwrap().1;
+        assert_eq!(edge.visit(host).await, wanted, "{host}");
     }
 }
 
-async fn between(
-    agent: TcpStream,
-    haproxy: UnixStream,
-    socket: PathBuf,
-    says: Arc<String>,
-    armed: Arc<AtomicBool>,
-) {
-    let ((mut from, mut to), (mut answers, mut commands)) =
-        (agent.into_split(), haproxy.into_split());
-    tokio::spawn(async move { tokio::io::copy(&mut answers, &mut to).await });
-    let mut buffer = vec![0; 65_536];
-    while let Ok(read @ 1..) = from.read(&mut buffer).await {
-        let text = &buffer[..read];
-        if String::from_utf8_lossy(text).contains("set ssl cert ") && armed.swap(false, SeqCst) {
-            let mut intruder = UnixStream::connect(&socket).await.unwrap();
-            intruder.write_all(says.as_bytes()).await.unwrap();
-            let mut said = String::new();
-            intruder.read_to_string(&mut said).await.unwrap();
-            assert!(said.contains("Transaction created"), "{said}");
-        }
-        commands.write_all(text).await.unwrap();
-    }
+/// Nobody can commit what got into somebody else's transaction.
+async fn nothing_is_open(edge: &Proxied, file: &Path) {
+    let commit = format!("commit ssl cert {}", file.display());
+    let said = edge.haproxy.ask(&commit).await.unwrap();
+    assert!(said.contains("No ongoing transaction"), "{said}");
 }
+
+const SOME: [&str; 4] = ["one.test", "two.test", "three.test", "four.test"];
 
 #[tokio::test]
 async fn a_transaction_opened_between_the_look_and_the_set_is_not_committed_with_our_certificate() {
     let (edge, strange, file) = beside_a_stranger().await;
-    let says = format!("set ssl cert {} <<\n{}\n", file.display(), pem(&strange));
-    let intruder = Intruder::start(&edge.haproxy, says).await;
-    let mut settings = edge.settings();
-    settings.socket = RuntimeAddress::Tcp(intruder.address);
-    let target = Arc::new(HaproxyTarget::new(settings).unwrap());
+    let intrude = Mischief::Intrude { file: file.clone(), pem: pem(&strange) };
+    let (target, intruder) = through(&edge, intrude).await;
     let _running = Running::start(edge.memory.clone(), target, edge.config());
-    let names = ["one.test", "two.test", "three.test"];
-    for name in names {
+    for name in SOME {
         edge.served(name).await;
     }
     let before = edge.visit_unverified("strange.test").await;
     intruder.armed.store(true, SeqCst);
-    let renewed = names.map(|name| (name, edge.deploy(name)));
+    let renewed = SOME.map(|name| (name, edge.deploy(name)));
     for (name, sha256) in &renewed {
         edge.memory.until_seen(name, Some(sha256)).await;
         assert_eq!(edge.visit(name).await, *sha256);
     }
     assert!(!intruder.armed.load(SeqCst), "it said nothing");
-    // What the other one had open held our certificate: nobody may commit that.
-    let commit = format!("commit ssl cert {}", file.display());
-    let said = edge.haproxy.ask(&commit).await.unwrap();
-    assert!(said.contains("No ongoing transaction"), "{said}");
+    nothing_is_open(&edge, &file).await;
     assert_eq!(edge.visit_unverified("strange.test").await, before);
+}
+
+#[tokio::test]
+async fn a_transaction_opened_between_a_commit_and_the_next_set_gets_lost_and_is_told_of() {
+    let (edge, strange, file) = beside_a_stranger().await;
+    let intrude = Mischief::IntrudeBetween { file: file.clone(), pem: pem(&strange) };
+    let (target, intruder) = through(&edge, intrude).await;
+    assert!(apply(&edge, &target, &SOME).await.unwrap().iter().all(Result::is_ok));
+    let before = edge.visit_unverified("strange.test").await;
+    intruder.armed.store(true, SeqCst);
+    let note = apply(&edge, &target, &SOME).await.unwrap_err().note();
+    assert_eq!(note.code, "edge-transaction-crossed");
+    assert!(note.detail.contains(file.to_str().unwrap()), "{note}");
+    nothing_is_open(&edge, &file).await;
+    assert_eq!(edge.visit_unverified("strange.test").await, before);
+    assert!(again(&edge, &target, &SOME).await.unwrap().iter().all(Result::is_ok));
+    are_served(&edge, &SOME).await;
+}
+
+#[tokio::test]
+async fn one_that_cannot_be_committed_does_not_take_the_next_with_it() {
+    let edge = Proxied::new().await;
+    // A certificate with the key of another.
+    let (one, other) = (edge.authority.issue("two.test"), edge.authority.issue("two.test"));
+    let mixed = one.chain_pem.clone() + std::str::from_utf8(other.key.expose()).unwrap();
+    let swap = Mischief::Swap { file: edge.file("two.test"), pem: mixed };
+    let (target, _middleman) = through(&edge, swap).await;
+    let results = apply(&edge, &target, &SOME).await.unwrap();
+    let [Ok(()), Err(note), Ok(()), Ok(())] = &results[..] else { panic!("{results:?}") };
+    assert!(note.detail.contains("commit ssl cert"), "{note}");
+    are_served(&edge, &["one.test", "three.test", "four.test"]).await;
+    edge.visitor().refusal("two.test").await;
+    nothing_is_open(&edge, Path::new(&edge.file("two.test"))).await;
+}
+
+#[tokio::test]
+async fn a_haproxy_that_reads_no_long_lines_is_served_with_short_ones() {
+    let edge = Proxied::new().await;
+    let (target, _middleman) = through(&edge, Mischief::SpoilWide).await;
+    for _ in 0..2 {
+        assert!(apply(&edge, &target, &SOME).await.unwrap().iter().all(Result::is_ok));
+        are_served(&edge, &SOME).await;
+    }
+}
+
+/// Gives up on a future after so many looks at it.
+async fn looked_at<T>(future: impl Future<Output = T>, times: usize) -> Option<T> {
+    let mut future = std::pin::pin!(future);
+    let mut looks = 0;
+    poll_fn(|context| {
+        looks += 1;
+        match future.as_mut().poll(context) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending if looks >= times => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// HAProxy 2.6 crashes when it is hung up on while it owes an answer and has a commit to do.
+#[tokio::test]
+async fn hung_up_on_at_any_moment_haproxy_lives_and_serves() {
+    let edge = Proxied::new().await;
+    let target = edge.target();
+    assert!(apply(&edge, &target, &SOME).await.unwrap().iter().all(Result::is_ok));
+    let process = edge.haproxy.ask("show info").await.unwrap();
+    let pid = process.lines().find(|line| line.starts_with("Pid:")).unwrap();
+    let times = if std::env::var_os("HOLDFAST_SOAK").is_some() { 20_000 } else { 400 };
+    for time in 0..times {
+        looked_at(apply(&edge, &target, &SOME), 1 + time % 60).await;
+        let now = edge.haproxy.ask("show info").await.expect("HAProxy is gone");
+        assert!(now.contains(pid), "it is another HAProxy");
+    }
+    assert!(again(&edge, &target, &SOME).await.unwrap().iter().all(Result::is_ok));
+    are_served(&edge, &SOME).await;
 }
 
 /// While somebody lists certificates and does not read, HAProxy refuses every command about them. That says nothing of ours.
