@@ -1,5 +1,5 @@
 //! The measure: a loop that sends the same commands over one connection, and writes, checks and remembers nothing. It waits for
-//! each answer before it says the next, as a script does; or it sends ahead, exactly as the agent does. It blocks a thread of its
+//! each answer before it says the next, as a script does; or it sends ahead, in the agent's order. It blocks a thread of its
 //! own: nothing stands between it and the socket.
 
 use std::io::{Read as _, Write as _};
