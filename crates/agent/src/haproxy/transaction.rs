@@ -13,8 +13,8 @@
 //! Of many, only the first begins with `abort`: `set Y` follows `commit X` at once, which leaves somebody else less of a gap than
 //! asking first. Whose transaction opens in that gap gets our certificate, and is aborted.
 //!
-//! `commit` is sent when every answer so far was heard. HAProxy may crash otherwise (seen with 2.6): if it cannot deliver an answer because
-//! it was hung up on, it frees what the next `commit` is about, and looks at it later.
+//! `commit` is sent when every answer so far was heard. Otherwise HAProxy may crash (seen with 2.6) when it is hung up on: with an answer
+//! that it cannot deliver any more, and a `commit` still to do.
 
 use super::memory::Shown;
 use super::runtime::Runtime;
@@ -69,7 +69,7 @@ pub(super) async fn open(
     }
 }
 
-/// Ends what is open for a file of ours; for whose it is open else.
+/// Ends what is open for a file of ours. If something is open for somebody else's, gives that file.
 pub(super) async fn clear(
     runtime: &mut Runtime,
     file: &str,
