@@ -1,7 +1,7 @@
 //! HAProxy as an edge: certificates on its disk for its next start, and in its memory without a reload.
 //!
 //! ```text
-//!   apply:    fetch, check -> write NAME.pem -> new, set, commit -> write the list -> add to the list -> show ([`put`])
+//!   apply:    fetch, check -> write NAME.pem -> new, set, commit, show -> write the list -> add to the list ([`put`])
 //!   withdraw: write the list -> delete from the list, delete -> remove NAME.pem
 //! ```
 //!
@@ -221,8 +221,11 @@ impl Target for HaproxyTarget {
         let mut state = self.state.lock().await;
         let (mut runtime, identity, _) = self.ready(&mut state).await?;
         let put = self.put_all(&mut state, &mut runtime, &identity, changes, bundles, ready);
-        let results = put.await?;
+        let (results, is_in_doubt) = put.await?;
         Self::done(&mut state, identity);
+        if is_in_doubt {
+            state.compared = None;
+        }
         Ok(results)
     }
 

@@ -178,8 +178,8 @@ pub(super) fn write(path: &Path, contents: &[u8]) -> Result<()> {
 
 /// Removes a file of ours, after what it held before; one that is not there is no error.
 pub(super) fn remove(path: &Path, own: &Path) -> Result<()> {
-    beside(path, own).map_or(Ok(()), |before| remove_one(&before))?;
-    remove_one(path)
+    let before = beside(path, own).map_or(Ok(()), |before| remove_one(&before));
+    remove_one(path).and(before)
 }
 
 fn remove_one(path: &Path) -> Result<()> {

@@ -41,7 +41,9 @@ pub(super) fn write_all(files: &[(PathBuf, &[u8])], own: &Path) -> Vec<Result<()
             if result.is_ok() && directory(path) == unsynced {
                 *result = Err(io::Error::new(error.kind(), error.to_string()));
                 // On the disk this may still be the file itself: it must not be written over.
-                beside(path, own).map(fs::remove_file);
+                if let Some(Err(error)) = beside(path, own).map(fs::remove_file) {
+                    tracing::warn!(path = %path.display(), %error, "what this file held before cannot be removed");
+                }
             }
         }
     }
@@ -71,7 +73,8 @@ pub(super) fn before(beside: &Path) -> Option<PathBuf> {
 /// Writes beside the file; what cannot be finished goes away.
 fn prepare(path: &Path, contents: &[u8], own: &Path) -> io::Result<NamedTempFile> {
     let mut file = match beside(path, own) {
-        Some(at) => reserved(at)?,
+        // Whatever is wrong with what was before: it is not to cost the next.
+        Some(at) => reserved(at).or_else(|_| temporary(directory(path)))?,
         None => temporary(directory(path))?,
     };
     file.write_all(contents)?;
@@ -124,7 +127,7 @@ fn sync(file: NamedTempFile) -> io::Result<NamedTempFile> {
 
 /// Puts it in its place. In our own directory it changes places with what was there, if there was anything and that can be done.
 fn put(file: NamedTempFile, path: &Path, own: &Path) -> io::Result<()> {
-    let keeps = beside(path, own).is_some();
+    let keeps = beside(path, own).is_some_and(|at| file.path() == at);
     around_sync(Point::FILE_EDGE, || {
         if keeps && renameat_with(CWD, file.path(), CWD, path, RenameFlags::EXCHANGE).is_ok() {
             return file.keep().map(drop).map_err(|refused| refused.error);

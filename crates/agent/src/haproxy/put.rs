@@ -24,7 +24,7 @@ use super::disk::{Disk, Entry};
 use super::list::Appending;
 use super::memory::{Shown, add};
 use super::runtime::{Identity, Runtime};
-use super::transaction::{self, Step};
+use super::transaction::{self, Passed, Step};
 use super::{HaproxyTarget, State};
 use crate::{Bundles, Error, Result};
 
@@ -53,6 +53,8 @@ struct Putting<'a> {
     loaded: Portion,
     /// In memory, and being written to the list.
     listing: Option<(Portion, Appending)>,
+    /// Does HAProxy hold something that nobody put there on purpose?
+    is_in_doubt: bool,
 }
 
 /// A certificate that was set, or is about to be.
@@ -73,6 +75,7 @@ impl Sent {
 }
 
 impl HaproxyTarget {
+    /// A result each; and is HAProxy to be compared with the disk again?
     pub(super) async fn put_all(
         &self,
         state: &mut State,
@@ -81,7 +84,7 @@ impl HaproxyTarget {
         changes: &[Change],
         bundles: Arc<dyn Bundles>,
         ready: &UnboundedSender<usize>,
-    ) -> Result<Vec<Result<(), Note>>> {
+    ) -> Result<(Vec<Result<(), Note>>, bool)> {
         let mut results: Vec<Result<(), Note>> = changes.iter().map(|_| Ok(())).collect();
         let wanted = wanted(state, changes, &mut results)?;
         let disk = state.disk()?;
@@ -97,12 +100,20 @@ impl HaproxyTarget {
             refused: Vec::new(),
             loaded: Vec::new(),
             listing: None,
+            is_in_doubt: false,
         };
         let done = putting.put_all(&mut ahead).await;
-        if done.is_err() {
-            putting.clean_up().await?;
+        if done.is_err()
+            && let Err(error) = putting.clean_up().await
+        {
+            tracing::warn!(
+                error = crate::error::chain(&error),
+                "what HAProxy refused may still be on the disk"
+            );
         }
-        done.map(|()| putting.results)
+        let (results, is_in_doubt) = (putting.results, putting.is_in_doubt);
+        done?;
+        Ok((results, is_in_doubt))
     }
 }
 
@@ -125,19 +136,23 @@ impl Putting<'_> {
 
     /// Whatever went wrong: what HAProxy refused does not stay on the disk.
     async fn clean_up(&mut self) -> Result<()> {
-        if let Some((portion, begun)) = self.listing.take() {
-            let names: Vec<_> = portion.into_iter().map(|(_, name)| name).collect();
-            self.disk.appended(begun, &names).await?;
-        }
-        self.take_back().await
+        let listed = match self.listing.take() {
+            Some((portion, begun)) => {
+                let names: Vec<_> = portion.into_iter().map(|(_, name)| name).collect();
+                self.disk.appended(begun, &names).await
+            }
+            None => Ok(()),
+        };
+        self.take_back().await.and(listed)
     }
 
     /// What is on disk next. What was loaded does not wait for it longer than a little, and HAProxy's only transaction not at all.
     async fn next(&mut self, ahead: &mut Ahead) -> Result<Option<Group>> {
-        if let Some(ready) = ahead.ready() {
-            return ready.map(Some);
+        match ahead.ready() {
+            Some(Ok(group)) => return Ok(Some(group)),
+            Some(Err(error)) => return self.settle().await.and(Err(error)),
+            None => self.settle().await?,
         }
-        self.settle().await?;
         if let Ok(next) = tokio::time::timeout(LULL, ahead.next()).await {
             return next;
         }
@@ -187,13 +202,16 @@ impl Putting<'_> {
     /// Commits one and opens the next.
     async fn pass(&mut self, last: Sent, next: Sent) -> Result<()> {
         let file = &last.written.file;
-        let passed = transaction::pass(self.runtime, file, Some(next.step())).await?;
-        self.judge(last, refusal(passed.committed)?);
-        match passed.opened {
+        let Passed { committed, opened } =
+            transaction::pass(self.runtime, file, Some(next.step())).await?;
+        if let Err(Error::TransactionCrossed { file }) = &opened
+            && !self.disk.is_ours(file)
+        {
+            return opened;
+        }
+        self.judge(last, refusal(committed)?);
+        match opened {
             Ok(()) => self.opened(next, Ok(())),
-            Err(Error::TransactionCrossed { file }) if !self.disk.is_ours(&file) => {
-                Err(Error::TransactionCrossed { file })
-            }
             // Whether the fault is its own, or that of the one before, shows when it is tried alone.
             Err(_) => self.open(next).await,
         }
@@ -221,6 +239,7 @@ impl Putting<'_> {
         };
         let Sent { at, written: Written { name, file, print, .. }, .. } = last;
         if shown.sha1 != Some(print.sha1) {
+            self.is_in_doubt = true;
             return self.refuse(at, another(&file).note());
         }
         if let Some(entry) = self.disk.entries.get_mut(&name) {

@@ -22,6 +22,9 @@ use crate::{Error, Result};
 /// The longest time for one answer.
 const LIMIT: Duration = Duration::from_secs(10);
 
+/// What a payload is framed by.
+const FRAME: &str = " <<\n\n";
+
 /// What ends an answer in interactive mode.
 const PROMPT: &[u8] = b"\n> ";
 
@@ -165,8 +168,8 @@ impl Runtime {
 
     /// The same with a payload, which must have no blank lines and end with a line's end.
     pub(super) async fn tell_with(&mut self, command: &str, payload: &str) -> Result<()> {
+        self.fits(command, payload)?;
         let text = zeroize::Zeroizing::new(format!("{command} <<\n{payload}\n"));
-        self.fits(text.len())?;
         around(Point::EDGE_HAPROXY, self.send(text.as_bytes(), 1)).await
     }
 
@@ -185,11 +188,12 @@ impl Runtime {
 
     /// Was every answer heard?
     pub(super) fn is_quiet(&self) -> bool {
-        self.owed == 0
+        self.owed == 0 && self.unheard.is_empty()
     }
 
     /// A larger command would be dropped, and the connection with it.
-    fn fits(&self, bytes: usize) -> Result<()> {
+    pub(super) fn fits(&self, command: &str, payload: &str) -> Result<()> {
+        let bytes = command.len() + payload.len() + FRAME.len();
         if bytes >= self.bufsize {
             return Err(Error::PayloadTooLarge { bytes, limit: self.bufsize - 1 });
         }

@@ -84,6 +84,7 @@ pub(super) async fn clear(
 
 /// Opens a transaction, with lines as they are taken to be read.
 async fn open_so(runtime: &mut Runtime, step: Step<'_>) -> Result<()> {
+    debug_assert!(runtime.is_quiet(), "answers would be taken for others");
     set(runtime, step).await?;
     let answer = answer(runtime, step).await?;
     opened(runtime, step, answer).await
@@ -120,10 +121,12 @@ pub(super) async fn pass(
 
 /// Sends what makes a transaction, and an empty store where there is none.
 async fn set(runtime: &mut Runtime, Step { file, pem, is_new }: Step<'_>) -> Result<()> {
+    let command = format!("set ssl cert {file}");
+    // Before anything is told: what was told is to be heard.
+    runtime.fits(&command, pem)?;
     if is_new {
         runtime.tell(&format!("new ssl cert {file}")).await?;
     }
-    let command = format!("set ssl cert {file}");
     match runtime.reads_wide {
         true => runtime.tell_with(&command, &wide(pem)).await,
         false => runtime.tell_with(&command, pem).await,

@@ -153,6 +153,19 @@ async fn a_transaction_opened_between_a_commit_and_the_next_set_gets_lost_and_is
 }
 
 #[tokio::test]
+async fn what_somebody_set_in_our_transaction_is_seen_and_mended() {
+    let (edge, strange, file) = beside_a_stranger().await;
+    let cross = Mischief::Cross { file, pem: pem(&strange) };
+    let (target, intruder) = through(&edge, cross).await;
+    assert!(apply(&edge, &target, &SOME).await.unwrap().iter().all(Result::is_ok));
+    intruder.armed.store(true, SeqCst);
+    let results = apply(&edge, &target, &SOME).await.unwrap();
+    assert_eq!(results.iter().filter(|result| result.is_err()).count(), 1, "{results:?}");
+    assert!(target.tend().await.unwrap(), "nothing was mended");
+    are_served(&edge, &SOME).await;
+}
+
+#[tokio::test]
 async fn one_that_cannot_be_committed_does_not_take_the_next_with_it() {
     let edge = Proxied::new().await;
     // A certificate with the key of another.

@@ -15,6 +15,8 @@ pub(crate) enum Mischief {
     Intrude { file: PathBuf, pem: String },
     /// The same, between a commit of ours and what is set next.
     IntrudeBetween { file: PathBuf, pem: String },
+    /// Sets this certificate in our transaction, just before we commit it.
+    Cross { file: PathBuf, pem: String },
     /// Gives HAProxy another certificate than ours for this file.
     Swap { file: String, pem: String },
     /// Spoils lines that are longer than usual, as if HAProxy could not read them.
@@ -81,6 +83,13 @@ impl Between {
                     intrude(&self.socket, file, pem).await;
                 }
                 self.has_committed |= line.starts_with("commit ");
+            }
+            Mischief::Cross { file, pem }
+                if line.starts_with("commit ") && self.armed.swap(false, SeqCst) =>
+            {
+                let set = format!("set ssl cert {} <<\n{pem}", file.display());
+                let said = ask(&self.socket, &set).await;
+                assert!(said.contains("Transaction updated"), "{said}");
             }
             Mischief::Swap { file, pem } => {
                 if sets && line.contains(file) {
