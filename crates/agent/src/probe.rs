@@ -17,20 +17,16 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{
     AlertDescription, CipherSuite, ClientConfig, DigitallySignedStruct, Error as TlsError,
-    ProtocolVersion, SignatureScheme,
+    SignatureScheme,
 };
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
 use crate::{Error, Result, fingerprint};
 
 /// Of those for TLS 1.3 the cheapest for both sides, and the one that every server must have.
 const CHEAPEST: CipherSuite = CipherSuite::TLS13_AES_128_GCM_SHA256;
-
-/// How long a server has for what most say after a handshake.
-const FAREWELL: Duration = Duration::from_millis(20);
 
 /// Makes handshakes to see which certificate is served.
 ///
@@ -130,20 +126,9 @@ async fn handshake(
     let (_, session) = stream.get_ref();
     let leaf = session.peer_certificates().and_then(<[_]>::first);
     let seen = leaf.map(|leaf| leaf.clone().into_owned());
-    end(&mut stream).await;
+    // A polite end; what was seen was seen.
+    stream.shutdown().await.ok();
     Ok(seen)
-}
-
-/// Ends what was only a look. An end without ceremony costs both sides least, and leaves no port waiting on ours; but a server that has
-/// not finished its part of the handshake would count it as failed. In TLS 1.3 the first that it says afterwards tells.
-async fn end(stream: &mut TlsStream<TcpStream>) {
-    let (tcp, session) = stream.get_ref();
-    let is_finished = session.protocol_version() == Some(ProtocolVersion::TLSv1_2)
-        || matches!(tokio::time::timeout(FAREWELL, tcp.peek(&mut [0])).await, Ok(Ok(1)));
-    match is_finished {
-        true => tcp.set_zero_linger().ok(),
-        false => stream.shutdown().await.ok(),
-    };
 }
 
 fn covers(leaf: &CertificateDer<'_>, name: &Hostname) -> bool {
