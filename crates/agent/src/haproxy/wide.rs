@@ -1,6 +1,7 @@
 //! PEM in fewer lines.
 //!
-//! HAProxy acknowledges a payload line by line, and yields after each: with lines three times as long a certificate takes it a fifth less.
+//! HAProxy acknowledges a payload line by line, and yields after each: with lines three times as long, `set` and `commit` together took it a tenth
+//! to a quarter less.
 //! OpenSSL reads lines of up to 254 characters; there are libraries that read none over 64.
 
 use zeroize::Zeroizing;
