@@ -86,8 +86,9 @@ async fn the_end_in_order_names_the_oldest_other_as_successor() {
 #[tokio::test(flavor = "multi_thread")]
 async fn people_release_it_and_ask_for_it() {
     let place = Place::on_postgres().await;
-    let (one, two) = (place.join("one").await, place.join("two").await);
+    let one = place.join("one").await;
     one.leads().await;
+    let two = place.join("two").await;
     let term = two.follows("one").await;
     let nobody = two.cluster.step_down("leadership", Some("nobody")).await;
     assert!(matches!(nobody, Err(Error::UnknownReplica(_))), "{nobody:?}");
