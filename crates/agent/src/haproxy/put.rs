@@ -10,6 +10,8 @@
 //! Only at the arrows an answer is waited for: why there, [`transaction`] says. Who is shown to be in place, and stands on the list,
 //! is ready to be looked at.
 
+mod listing;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +21,9 @@ use holdfast_store::Change;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::ahead::{Ahead, Group, Wanted, Written};
-use super::back::take_back;
 use super::disk::{Disk, Entry};
 use super::list::Appending;
-use super::memory::{Shown, add};
+use super::memory::Shown;
 use super::runtime::{Identity, Runtime};
 use super::transaction::{self, Passed, Step};
 use super::{HaproxyTarget, State};
@@ -251,11 +252,6 @@ impl Putting<'_> {
         }
     }
 
-    /// Is it on the list in memory?
-    fn is_added(&self, name: &Hostname) -> bool {
-        self.disk.entries.get(name).is_some_and(|entry| entry.listed)
-    }
-
     fn is_ready(&self, at: usize, name: &Hostname) {
         self.target.forget_withdrawn(name);
         self.ready.send(at).ok();
@@ -267,77 +263,8 @@ impl Putting<'_> {
         self.refused.push(sent);
     }
 
-    /// Is no list being written?
-    fn is_listed(&self) -> bool {
-        self.listing.as_ref().is_none_or(|(_, begun)| begun.is_done())
-    }
-
     fn refuse(&mut self, at: usize, note: Note) {
         set(&mut self.results, at, Err(note));
-    }
-
-    /// Begins to list what is loaded; hands over what was listed before. Nothing stays open meanwhile.
-    async fn list(&mut self) -> Result<()> {
-        self.settle().await?;
-        self.hand_over().await?;
-        self.take_back().await?;
-        let portion = std::mem::take(&mut self.loaded);
-        let names: Vec<_> = portion.iter().map(|(_, name)| name.clone()).collect();
-        if names.iter().any(|name| self.disk.is_off_list(name)) {
-            let begun = self.disk.append(&names);
-            self.listing = Some((portion, begun));
-            return Ok(());
-        }
-        self.add(portion).await
-    }
-
-    /// Takes what was refused off the disk; not while the list is being written.
-    async fn take_back(&mut self) -> Result<()> {
-        for Sent { written, was, .. } in std::mem::take(&mut self.refused) {
-            take_back(self.disk, written, was).await?;
-        }
-        Ok(())
-    }
-
-    /// Ends the portion that is being listed: on the list in memory too, and told of.
-    async fn hand_over(&mut self) -> Result<()> {
-        let Some((portion, begun)) = self.listing.take() else { return Ok(()) };
-        let names: Vec<_> = portion.iter().map(|(_, name)| name.clone()).collect();
-        if let Err(error) = self.disk.appended(begun, &names).await {
-            let note = error.note();
-            for (at, _) in portion {
-                self.refuse(at, note.clone());
-            }
-            return Ok(());
-        }
-        self.add(portion).await
-    }
-
-    /// Adds to the list in memory what is not there.
-    async fn add(&mut self, portion: Portion) -> Result<()> {
-        if portion.is_empty() {
-            return Ok(());
-        }
-        self.stay_connected().await?;
-        let (there, new): (Portion, Portion) =
-            portion.into_iter().partition(|(_, name)| self.is_added(name));
-        let files: Vec<_> =
-            new.iter().map(|(_, name)| (self.disk.file(name), name.as_str())).collect();
-        let added = add(self.runtime, &self.target.crt_list(), &files).await?;
-        for ((at, name), added) in new.into_iter().zip(added) {
-            if let Err(error) = added {
-                self.refuse(at, error.note());
-                continue;
-            }
-            if let Some(entry) = self.disk.entries.get_mut(&name) {
-                entry.listed = true;
-            }
-            self.is_ready(at, &name);
-        }
-        for (at, name) in there {
-            self.is_ready(at, &name);
-        }
-        Ok(())
     }
 }
 

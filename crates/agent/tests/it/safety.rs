@@ -92,6 +92,25 @@ async fn a_chain_too_large_for_haproxy_is_refused_before_it_does_harm() {
     assert_eq!(edge.served("small.test").await, edge.visit("small.test").await);
 }
 
+/// Files that HAProxy does not have yet: what is wrong with some of them is no matter of the others.
+#[tokio::test]
+async fn among_files_too_large_for_haproxy_the_others_are_loaded() {
+    let edge = Proxied::new().await;
+    let (large, good) = (["a.test", "c.test", "e.test"], ["b.test", "d.test", "f.test", "g.test"]);
+    for host in large {
+        std::fs::write(edge.file(host), pem(&edge.authority.issue_large(host))).unwrap();
+    }
+    let issued = good.map(|host| (host, edge.authority.issue(host)));
+    for (host, bundle) in &issued {
+        std::fs::write(edge.file(host), pem(bundle)).unwrap();
+    }
+    edge.target().inventory().await.unwrap();
+    for (host, bundle) in &issued {
+        assert_eq!(edge.visit(host).await, bundle.summary.sha256);
+        assert!(std::fs::exists(edge.file(host)).unwrap() && edge.read_list().contains(host));
+    }
+}
+
 #[tokio::test]
 async fn a_chain_as_large_as_haproxy_was_made_for_is_served() {
     let haproxy = Haproxy::prepare().unwrap().with_global("tune.bufsize 65536");
