@@ -17,9 +17,9 @@ const PORTION: usize = 32;
 /// When the next command is sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// After the answer to the one before.
+    /// After the answer to the one before, and certificates as they are in files.
     Waiting,
-    /// As soon as the agent would.
+    /// As soon as the agent would, and certificates in lines as long as the agent's.
     Ahead,
 }
 
@@ -93,7 +93,11 @@ impl Bare {
         for one in portion {
             let (file, name, list) = (self.file(one), &one.name, &self.list);
             let new = is_new.then(|| format!("new ssl cert {file}\n"));
-            let set = format!("set ssl cert {file} <<\n{}\n", one.pem());
+            let pem = match manner {
+                Manner::Waiting => one.pem(),
+                Manner::Ahead => wide(&one.pem()),
+            };
+            let set = format!("set ssl cert {file} <<\n{pem}\n");
             let commit = format!("commit ssl cert {file}\n");
             let show = format!("show ssl cert {file}\n");
             adds.extend(is_new.then(|| format!("add ssl crt-list {list} <<\n{file} {name}\n\n")));
@@ -137,6 +141,20 @@ impl Bare {
         }
         Ok(certificates.len() as f64 / begun.elapsed().as_secs_f64())
     }
+}
+
+/// Three lines in one, as the agent sends them.
+fn wide(pem: &str) -> String {
+    let mut lines = Vec::<String>::new();
+    for line in pem.lines() {
+        match lines.last_mut() {
+            Some(last) if !last.starts_with('-') && !line.starts_with('-') && last.len() < 192 => {
+                last.push_str(line);
+            }
+            _ => lines.push(line.to_owned()),
+        }
+    }
+    lines.join("\n") + "\n"
 }
 
 /// Where the first answer ends.
