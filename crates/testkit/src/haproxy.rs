@@ -20,6 +20,8 @@ pub struct Haproxy {
     /// More lists on the same bind, in this order, before ours.
     lists: Vec<PathBuf>,
     global: String,
+    /// Which threads take commands, and which serve.
+    threads: [&'static str; 2],
     process: Option<Process>,
 }
 
@@ -28,7 +30,14 @@ impl Haproxy {
     pub fn prepare() -> Result<Self> {
         let https = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));
         let (directory, lists, global) = (Scratch::new()?, Vec::new(), String::new());
-        Ok(Self { directory, https, lists, global, process: None })
+        Ok(Self { directory, https, lists, global, threads: [""; 2], process: None })
+    }
+
+    /// Gives the commands a thread of their own; that takes two processors at least.
+    #[must_use]
+    pub fn with_thread_for_commands(mut self) -> Self {
+        self.threads = [" thread 1", " thread 2-"];
+        self
     }
 
     /// Puts another list on the bind, before ours.
@@ -85,10 +94,11 @@ impl Haproxy {
         let lists: String =
             self.lists.iter().map(|list| format!("crt-list {} ", list.display())).collect();
         let (socket, global, https) = (self.socket(), &self.global, self.https);
+        let [commands, visitors] = self.threads;
         format!(
-            "global\n    stats socket {} mode 600 level admin expose-fd listeners\n    maxconn 2000\n{global}\
+            "global\n    stats socket {} mode 600 level admin expose-fd listeners{commands}\n    maxconn 2000\n{global}\
              defaults\n    mode http\n    timeout client 30s\n    timeout server 30s\n    timeout connect 5s\n\
-             frontend tls\n    bind {https} ssl {lists}crt-list {} alpn h2,http/1.1\n    http-request return status 200\n",
+             frontend tls\n    bind {https} ssl {lists}crt-list {} alpn h2,http/1.1{visitors}\n    http-request return status 200\n",
             socket.display(),
             self.crt_list().display(),
         )

@@ -73,9 +73,10 @@ impl Ahead {
         let mut work = JoinSet::new();
         work.spawn(async move {
             let fetches = stream::iter(wanted).map(move |one| fetch(one, bundles.clone()));
-            let fetched = fetches.buffered(FETCHES).ready_chunks(TOGETHER);
+            let fetched = fetches.buffer_unordered(FETCHES).ready_chunks(TOGETHER);
             let written = fetched.map(|group| write(group, turn.clone(), own.clone(), bufsize));
-            let mut written = std::pin::pin!(written.buffered(WRITES));
+            // In no order: one that keeps it holds back the next until those before are taken, and then begins several at once.
+            let mut written = std::pin::pin!(written.buffer_unordered(WRITES));
             while let Some(group) = written.next().await {
                 if sender.send(group).await.is_err() {
                     return;
@@ -90,7 +91,7 @@ impl Ahead {
         self.groups.try_recv().ok()
     }
 
-    /// Those that are on disk next, in order; none after the last. An error is about the way to the certificates.
+    /// Those that are on disk next; none after the last. An error is about the way to the certificates.
     pub(super) async fn next(&mut self) -> Result<Option<Group>> {
         if let Some(group) = self.groups.recv().await {
             return group.map(Some);

@@ -49,7 +49,7 @@ struct Edge {
 
 impl Edge {
     async fn start(ground: &Ground, loaded: usize) -> Result<Self> {
-        let mut haproxy = Haproxy::prepare()?;
+        let mut haproxy = Haproxy::prepare()?.with_thread_for_commands();
         let present = (0..loaded).map(|n| Certificate::new(&format!("l{n}.test")));
         let present = present.collect::<Result<Vec<_>>>()?;
         certificate::lay_out(&haproxy, &present)?;
@@ -64,8 +64,14 @@ impl Edge {
             haproxy.https(),
         );
         let config = haproxy.scratch().write("agent.toml", config)?;
-        let mut command = Command::new(&ground.holdfast);
-        command.arg("agent").arg("--config").arg(config);
+        // As its systemd unit does.
+        let mut command = Command::new("chrt");
+        command
+            .args(["--batch", "0"])
+            .arg(&ground.holdfast)
+            .arg("agent")
+            .arg("--config")
+            .arg(config);
         let begun = Instant::now();
         let agent = Process::spawn("agent", &command)?;
         agent.wait_for_line(PATIENCE, |line| line.contains("the edge was compared")).await?;
@@ -206,7 +212,8 @@ pub(super) async fn measure(ground: &Ground) -> Result<String> {
     Ok(format!(
         "{COUNT} certificates at a time; each is written to disk durably, loaded, listed, looked at by a handshake and reported. The bare \
          loop sends HAProxy the same commands over one connection, blocking, and does nothing else; it waits for each answer before the next \
-         command, as a script does. The other one sends exactly what the agent sends, in its order and its longer lines, and waits only where it does. Median (lowest–highest) of {} interleaved runs; shares run by run.\n\n{}\n\
+         command, as a script does. The other one sends exactly what the agent sends, in its order and its longer lines, and waits only where it does. HAProxy has a thread for commands, and the agent the scheduling policy of its \
+         unit. Median (lowest–highest) of {} interleaved runs; shares run by run.\n\n{}\n\
          One certificate, from its deployment to the report of the handshake: p50 {:.0} ms, p95 {:.0} ms. {UNCHANGED} unchanged \
          certificates on disk, in HAProxy and in the listing are compared {:.1} s after the agent's start; it then has {:.0} MB resident \
          ({:.0} MB at the peak). {}\n\n{listing}",

@@ -209,18 +209,36 @@ fn what_is_wrong_with_the_file_is_told_with_its_remedy() {
     );
 }
 
+const DOCUMENT: &str = include_str!("../../../../docs/haproxy.md");
+
+/// What is printed in this language.
+fn printed(language: &str) -> impl Iterator<Item = &'static str> {
+    DOCUMENT.split(language).skip(1).map(|rest| rest.split("```").next().unwrap())
+}
+
 /// What is printed is what is tested; only paths and ports are of the test's own, and the group where the user is not root.
 #[tokio::test]
 async fn the_documented_haproxy_configuration_works() {
-    let document = include_str!("../../../../docs/haproxy.md");
-    let block = document.split("```haproxy\n").nth(1).unwrap().split("```").next().unwrap();
+    let [shared, apart] = printed("```haproxy\n").collect::<Vec<_>>().try_into().unwrap();
+    haproxy_runs_with(shared.to_owned()).await;
+    let mut text = shared.replace("global\n", "global\n    nbthread 2\n");
+    for line in apart.lines().filter(|line| line.contains(" thread ")) {
+        let (without, _) = line.split_once(" thread ").unwrap();
+        assert_eq!(text.matches(without).count(), 1, "{without}");
+        text = text.replace(without, line);
+    }
+    assert_eq!(text.matches(" thread ").count(), 2);
+    haproxy_runs_with(text).await;
+}
+
+async fn haproxy_runs_with(text: String) {
     let scratch = Scratch::new().unwrap();
     let pki = holdfast_testkit::Pki::new().unwrap();
     std::fs::create_dir_all(scratch.path().join("holdfast")).unwrap();
     let pem = scratch.write("holdfast/_default.pem", pki.chain_pem + &pki.key_pem).unwrap();
     scratch.write("holdfast/crt-list", format!("{} !*\n", word(&pem))).unwrap();
     let socket = scratch.path().join("admin.sock");
-    let mut text = block
+    let mut text = text
         .replace("/etc/haproxy/holdfast", &word(&scratch.path().join("holdfast")))
         .replace("/run/haproxy/admin.sock", &word(&socket))
         // As many files as a test may open.
@@ -234,7 +252,6 @@ async fn the_documented_haproxy_configuration_works() {
             .replace("    user haproxy\n    group haproxy\n", "")
             .replace("group haproxy", &format!("group {group}"));
     }
-    assert_ne!(text, block);
     let file = word(&scratch.write("haproxy.cfg", text).unwrap());
     let ended = Ended::of(Command::new("haproxy").args(["-c", "-f", &file])).done();
     assert!(!ended.stderr.contains("WARNING"), "{}", ended.stderr);
@@ -249,8 +266,12 @@ async fn the_documented_haproxy_configuration_works() {
         Err(error) => Err(format!("{error}\n{}", haproxy.log())),
     })
     .await;
-    // The agent's files as printed are such files too.
-    for block in document.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()) {
+}
+
+#[test]
+fn the_documented_files_of_the_agent_are_such() {
+    let scratch = Scratch::new().unwrap();
+    for block in printed("```toml\n") {
         let lines: Vec<_> =
             block.lines().map(|line| line.strip_prefix("   ").unwrap_or(line)).collect();
         let text = lines.join("\n");
