@@ -14,6 +14,7 @@ mod adopt;
 mod ahead;
 mod back;
 mod disk;
+mod double;
 mod group;
 mod list;
 mod memory;
@@ -191,12 +192,14 @@ impl HaproxyTarget {
         self.config.crt_list.display().to_string()
     }
 
+    /// Asked a second time, nothing may be known of it any more: what was known stays.
     fn remember_withdrawn(&self, name: &Hostname, served: Option<String>) {
         let mut withdrawn = self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner);
         if withdrawn.len() >= WITHDRAWN {
             withdrawn.clear();
         }
-        withdrawn.insert(name.clone(), served);
+        let known = withdrawn.entry(name.clone()).or_default();
+        *known = served.or(known.take());
     }
 
     fn forget_withdrawn(&self, name: &Hostname) {

@@ -3,9 +3,11 @@
 //! The work is a task of its own, so that it goes on while the socket is waited for; dropped, it ends. What is bound to the disk is done
 //! for a few at a time, since each sync costs.
 
+use std::future::ready;
 use std::io::ErrorKind;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
 
 use futures_util::{StreamExt as _, stream};
 use holdfast_model::Hostname;
@@ -72,15 +74,30 @@ impl Ahead {
         let (sender, groups) = mpsc::channel(READY);
         let mut work = JoinSet::new();
         work.spawn(async move {
-            let fetches = stream::iter(wanted).map(move |one| fetch(one, bundles.clone()));
-            let fetched = fetches.buffer_unordered(FETCHES).ready_chunks(TOGETHER);
-            let written = fetched.map(|group| write(group, turn.clone(), own.clone(), bufsize));
-            // In no order: one that keeps it holds back the next until those before are taken, and then begins several at once.
-            let mut written = std::pin::pin!(written.buffer_unordered(WRITES));
-            while let Some(group) = written.next().await {
-                if sender.send(group).await.is_err() {
-                    return;
+            // After a failure on the way nothing more is fetched. What is on its way already is made use of: who answers slowly, or
+            // only some, must not keep everything from getting on.
+            let failure = OnceLock::new();
+            {
+                let fetched = stream::iter(wanted)
+                    .take_while(|_| ready(failure.get().is_none()))
+                    .map(|one| fetch(one, bundles.clone()))
+                    .buffer_unordered(FETCHES)
+                    .filter_map(|fetched| {
+                        ready(fetched.map_err(|error| failure.set(error).ok()).ok())
+                    });
+                let written = fetched
+                    .ready_chunks(TOGETHER)
+                    .map(|group| write(group, turn.clone(), own.clone(), bufsize));
+                // In no order: one that keeps it holds back the next until those before are taken, and then begins several at once.
+                let mut written = pin!(written.buffer_unordered(WRITES));
+                while let Some(group) = written.next().await {
+                    if sender.send(group).await.is_err() {
+                        return;
+                    }
                 }
+            }
+            if let Some(error) = failure.into_inner() {
+                sender.send(Err(error)).await.ok();
             }
         });
         Self { groups, work }
@@ -91,7 +108,8 @@ impl Ahead {
         self.groups.try_recv().ok()
     }
 
-    /// Those that are on disk next; none after the last. An error is about the way to the certificates.
+    /// Those that are on disk next; none after the last. An error, about the way to the certificates, comes after all that
+    /// were got.
     pub(super) async fn next(&mut self) -> Result<Option<Group>> {
         if let Some(group) = self.groups.recv().await {
             return group.map(Some);
@@ -117,12 +135,11 @@ async fn fetch(one: Wanted, bundles: Arc<dyn Bundles>) -> Result<(Wanted, Result
 }
 
 async fn write(
-    fetched: Vec<Result<(Wanted, Result<Bundle>)>>,
+    fetched: Vec<(Wanted, Result<Bundle>)>,
     turn: Turn,
     own: PathBuf,
     bufsize: usize,
 ) -> Result<Group> {
-    let fetched: Vec<_> = fetched.into_iter().collect::<Result<_>>()?;
     turn.blocking(move || {
         let checked = fetched.into_iter().map(|(one, bundle)| {
             let at = one.at;

@@ -149,7 +149,12 @@ impl Disk {
     /// Where a name's certificate lies, or would lie.
     pub(super) fn file(&self, name: &Hostname) -> String {
         let adopted = self.entries.get(name).and_then(|entry| entry.adopted.clone());
-        adopted.unwrap_or_else(|| format!("{}/{name}.pem", self.directory))
+        adopted.unwrap_or_else(|| self.own_file(name))
+    }
+
+    /// The same, if no file was taken over for it.
+    pub(super) fn own_file(&self, name: &Hostname) -> String {
+        format!("{}/{name}.pem", self.directory)
     }
 
     /// Keeps which files were taken over.

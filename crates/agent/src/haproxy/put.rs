@@ -22,6 +22,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::ahead::{Ahead, Group, Wanted, Written};
 use super::disk::{Disk, Entry};
+use super::double;
 use super::list::Appending;
 use super::memory::Shown;
 use super::runtime::{Identity, Runtime};
@@ -127,8 +128,9 @@ impl Putting<'_> {
                     Err(error) => self.refuse(at, error.note()),
                 }
             }
-            // While the list is being written there is no hurry, and each writing costs.
-            if self.loaded.len() >= PORTION && self.is_listed() {
+            // While the list is being written there is no hurry, and each writing costs. What was refused is not to stay on disk.
+            let is_enough = self.loaded.len() >= PORTION || !self.refused.is_empty();
+            if is_enough && self.is_listed() {
                 self.list().await?;
             }
         }
@@ -246,6 +248,7 @@ impl Putting<'_> {
         if let Some(entry) = self.disk.entries.get_mut(&name) {
             entry.loaded = true;
         }
+        self.is_in_doubt |= double::is_on_disk(self.disk, &name);
         match self.disk.is_off_list(&name) || !self.is_added(&name) {
             true => self.loaded.push((at, name)),
             false => self.is_ready(at, &name),

@@ -8,6 +8,7 @@ use zeroize::Zeroizing;
 
 use super::back::drop_name;
 use super::disk::{Disk, Entry, unusable};
+use super::double;
 use super::memory::{Memory, add, show};
 use super::put::another;
 use super::runtime::Runtime;
@@ -44,6 +45,7 @@ impl HaproxyTarget {
         state.torn = true;
         disk.write_list(&HashSet::new()).await?;
         self.mend(disk, runtime, &memory).await?;
+        double::remove_all(disk, runtime, &memory).await?;
         let adopted = disk.adopted_files();
         let ours = |file: &str| {
             adopted.contains(file) || disk.name_of(file).is_some() || file == disk.default_file()

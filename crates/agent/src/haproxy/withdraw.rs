@@ -6,6 +6,7 @@ use std::path::Path;
 use holdfast_model::{Hostname, Note};
 
 use super::disk::{self, Disk};
+use super::double;
 use super::memory::{self, Memory};
 use super::runtime::Runtime;
 use super::{HaproxyTarget, State};
@@ -58,6 +59,9 @@ async fn take_one(
         let gone = file.clone();
         let unlist = move || lists.iter().try_for_each(|list| Disk::unlist(list, &gone));
         disk.turn.blocking(unlist).await?;
+    }
+    if is_adopted {
+        double::remove(disk, runtime, memory, disk.own_file(name)).await?;
     }
     memory::remove(runtime, memory, &file).await?;
     disk.entries.remove(name);

@@ -76,6 +76,44 @@ async fn a_stranger_is_left_alone_told_of_and_taken_over_when_a_person_says_so()
     assert_eq!(edge.visit("another.test").await, bundles[1].summary.sha256);
 }
 
+/// Somebody adds a file for a name that is served from ours; then that file is taken over.
+#[tokio::test]
+async fn where_a_file_is_taken_over_our_own_goes() {
+    let (mut edge, _) = foreign(&[]).await;
+    let running = edge.run();
+    let ours = edge.served("two.test").await;
+    running.stop().await;
+    let theirs = edge.authority.issue("two.test");
+    let added = edge.haproxy.scratch().write("foreign/two.test.pem", pem(&theirs)).unwrap();
+    let (added, list) = (added.display(), edge.haproxy.crt_list());
+    for command in [
+        format!("new ssl cert {added}"),
+        format!("set ssl cert {added} <<\n{}\n", pem(&theirs)),
+        format!("commit ssl cert {added}"),
+        format!("add ssl crt-list {} <<\n{added} two.test\n", list.display()),
+    ] {
+        edge.haproxy.ask(&command).await.unwrap();
+    }
+    let running = edge.run();
+    let told = |memory: &Memory| memory.strangers().into_iter().find(|one| one.shadows);
+    let stranger = edge.memory.until("the stranger to be told of", told).await;
+    assert_eq!(edge.visit("two.test").await, ours);
+    edge.memory.adopt(&stranger.file, "two.test");
+    let done = |memory: &Memory| memory.adopted().first().cloned();
+    assert_eq!(edge.memory.until("it to be told", done).await.error, None);
+    // HAProxy had ours first: with it in the way nobody would see this.
+    edge.served("two.test").await;
+    assert!(!std::fs::exists(edge.file("two.test")).unwrap());
+    edge.memory.withdraw("two.test");
+    edge.memory.until_seen("two.test", None).await;
+    running.stop().await;
+    // Nothing of it comes back.
+    edge.haproxy.restart().await.unwrap();
+    let _running = edge.run();
+    edge.served("another.test").await;
+    edge.visitor().refusal("two.test").await;
+}
+
 #[tokio::test]
 async fn a_file_that_serves_more_than_the_name_is_not_taken_over() {
     let haproxy = Haproxy::prepare().unwrap();

@@ -233,3 +233,15 @@ async fn one_that_takes_few_ciphers_is_looked_at_all_the_same() {
     edge.memory.withdraw("one.test");
     edge.memory.until_seen("one.test", None).await;
 }
+
+#[tokio::test]
+async fn a_control_plane_that_gives_a_few_at_once_and_refuses_the_rest_is_got_through() {
+    let edge = Proxied::new().await;
+    edge.memory.seat(4);
+    let hosts: Vec<_> = (0..12).map(|n| format!("few{n}.test")).collect();
+    let prints: Vec<_> = hosts.iter().map(|host| edge.deploy(host)).collect();
+    let _running = edge.run();
+    for (host, print) in hosts.iter().zip(&prints) {
+        edge.memory.until_seen(host, Some(print)).await;
+    }
+}

@@ -212,8 +212,8 @@ pub(super) async fn measure(ground: &Ground) -> Result<String> {
     Ok(format!(
         "{COUNT} certificates at a time; each is written to disk durably, loaded, listed, looked at by a handshake and reported. The bare \
          loop sends HAProxy the same commands over one connection, blocking, and does nothing else; it waits for each answer before the next \
-         command, as a script does. The other one sends exactly what the agent sends, in its order and its longer lines, and waits only where it does. HAProxy has a thread for commands, and the agent the scheduling policy of its \
-         unit. Median (lowest–highest) of {} interleaved runs; shares run by run.\n\n{}\n\
+         command, as a script does. The other one sends what the agent sends, in its order and its longer lines, and waits only where it does. HAProxy \
+         has a thread for commands, and the agent the scheduling policy of its unit. Median (lowest–highest) of {} interleaved runs; shares run by run.\n\n{}\n\
          One certificate, from its deployment to the report of the handshake: p50 {:.0} ms, p95 {:.0} ms. {UNCHANGED} unchanged \
          certificates on disk, in HAProxy and in the listing are compared {:.1} s after the agent's start; it then has {:.0} MB resident \
          ({:.0} MB at the peak). {}\n\n{listing}",

@@ -224,10 +224,10 @@ async fn the_documented_haproxy_configuration_works() {
     let mut text = shared.replace("global\n", "global\n    nbthread 2\n");
     for line in apart.lines().filter(|line| line.contains(" thread ")) {
         let (without, _) = line.split_once(" thread ").unwrap();
-        assert_eq!(text.matches(without).count(), 1, "{without}");
-        text = text.replace(without, line);
+        assert_eq!(text.matches(&format!("{without}\n")).count(), 1, "{without}");
+        text = text.replace(&format!("{without}\n"), &format!("{line}\n"));
     }
-    assert_eq!(text.matches(" thread ").count(), 2);
+    assert_eq!(text.matches(" thread ").count(), 3);
     haproxy_runs_with(text).await;
 }
 
@@ -243,7 +243,7 @@ async fn haproxy_runs_with(text: String) {
         .replace("/run/haproxy/admin.sock", &word(&socket))
         // As many files as a test may open.
         .replace("maxconn 20000", "maxconn 200")
-        .replace("bind :80\n", &format!("bind 127.0.0.1:{}\n", free_port().unwrap()))
+        .replace("bind :80", &format!("bind 127.0.0.1:{}", free_port().unwrap()))
         .replace("bind :443 ", &format!("bind 127.0.0.1:{} ", free_port().unwrap()));
     let mut group = "haproxy".to_owned();
     if std::fs::metadata(scratch.path()).unwrap().uid() != 0 {

@@ -35,10 +35,11 @@ impl Putting<'_> {
 
     /// Takes what was refused off the disk; not while the list is being written.
     pub(super) async fn take_back(&mut self) -> Result<()> {
+        let mut done = Ok(());
         for Sent { written, was, .. } in std::mem::take(&mut self.refused) {
-            take_back(self.disk, written, was).await?;
+            done = done.and(take_back(self.disk, written, was).await);
         }
-        Ok(())
+        done
     }
 
     /// Ends the portion that is being listed: on the list in memory too, and told of.

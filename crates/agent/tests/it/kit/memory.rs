@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,7 +11,7 @@ use holdfast_model::{DomainId, Hostname};
 use holdfast_store::{
     Adopted, Adoption, Bundle, Change, Changes, EdgeReport, Observation, Revision, Stranger,
 };
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 
 use super::name;
@@ -50,6 +50,8 @@ struct State {
     /// Who asks is told to ask again after this.
     busy: Option<Duration>,
     refusals: Vec<Instant>,
+    /// So many certificates are given at once; who asks for one more is refused.
+    seats: Option<Arc<Semaphore>>,
     /// Reports with an observation of this name are refused.
     unwelcome: Option<Hostname>,
     strangers: Vec<Stranger>,
@@ -204,6 +206,10 @@ impl Memory {
         self.lock().unregistered = true;
     }
 
+    pub(crate) fn seat(&self, at_once: usize) {
+        self.lock().seats = Some(Arc::new(Semaphore::new(at_once)));
+    }
+
     pub(crate) fn refuse_observations_of(&self, text: &str) {
         self.lock().unwelcome = Some(name(text));
     }
@@ -338,6 +344,11 @@ impl Source for Memory {
 impl Bundles for Memory {
     async fn bundle(&self, change: &Change) -> Result<Option<Bundle>> {
         self.check()?;
+        let seats = self.lock().seats.clone();
+        let seat = seats.map(Semaphore::try_acquire_owned).transpose();
+        let _seat = seat.map_err(|full| Error::Unavailable { source: full.into() })?;
+        // Refusals come sooner than certificates.
+        tokio::task::yield_now().await;
         self.fetched.fetch_add(1, Ordering::Relaxed);
         Ok(self.lock().bundles.get(&change.name).cloned())
     }
