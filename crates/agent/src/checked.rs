@@ -55,13 +55,6 @@ impl Print {
     }
 }
 
-/// When the first certificate in a PEM file ends, in Unix seconds.
-pub(crate) fn ends(pem: &[u8]) -> Option<i64> {
-    let leaf = CertificateDer::from_pem_slice(pem).ok()?;
-    let (_, parsed) = X509Certificate::from_der(&leaf).ok()?;
-    Some(parsed.validity().not_after.timestamp())
-}
-
 /// Lower-case hex.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;

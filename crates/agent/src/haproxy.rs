@@ -14,12 +14,12 @@ mod adopt;
 mod ahead;
 mod back;
 mod disk;
-mod double;
 mod group;
 mod list;
 mod memory;
 mod put;
 mod refill;
+mod replace;
 mod runtime;
 mod stranger;
 mod transaction;
@@ -39,6 +39,7 @@ use tokio::sync::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
 
 use self::disk::Disk;
+use self::put::Put;
 pub use self::runtime::RuntimeAddress;
 use self::runtime::{Identity, Runtime};
 use self::stranger::Strangers;
@@ -108,6 +109,8 @@ struct State {
     disk: Option<Disk>,
     /// The process whose memory is as the disk says; none while that is in doubt.
     compared: Option<Identity>,
+    /// Was it compared since that was last told?
+    mended: bool,
     /// Is something under way? If it still is when the next thing begins, it was given up on half-way.
     torn: bool,
     strangers: Strangers,
@@ -170,18 +173,19 @@ impl HaproxyTarget {
         Err(Error::Proxy { address: self.config.socket.to_string(), source })
     }
 
-    /// A connection to a process whose memory is as the disk says; was anything mended for that?
+    /// A connection to a process whose memory is as the disk says.
     /// Until [`done`](Self::done) that counts as in doubt, whatever happens.
-    async fn ready(&self, state: &mut State) -> Result<(Runtime, Identity, bool)> {
+    async fn ready(&self, state: &mut State) -> Result<(Runtime, Identity)> {
         self.disk(state).await?;
         let mut runtime = self.connect().await?;
         let identity = runtime.identity().await?;
         let known = state.compared.take().as_ref() == Some(&identity);
         if !known {
             self.refill(state, &mut runtime).await?;
+            state.mended = true;
         }
         state.torn = true;
-        Ok((runtime, identity, !known))
+        Ok((runtime, identity))
     }
 
     fn done(state: &mut State, identity: Identity) {
@@ -222,19 +226,19 @@ impl Target for HaproxyTarget {
         ready: &UnboundedSender<usize>,
     ) -> Result<Vec<Result<(), Note>>> {
         let mut state = self.state.lock().await;
-        let (mut runtime, identity, _) = self.ready(&mut state).await?;
+        let (mut runtime, identity) = self.ready(&mut state).await?;
         let put = self.put_all(&mut state, &mut runtime, &identity, changes, bundles, ready);
-        let (results, is_in_doubt) = put.await?;
+        let Put { results, is_in_doubt } = put.await?;
         Self::done(&mut state, identity);
         if is_in_doubt {
             state.compared = None;
         }
-        Ok(results)
+        results
     }
 
     async fn withdraw(&self, names: &[Hostname]) -> Result<Vec<Result<(), Note>>> {
         let mut state = self.state.lock().await;
-        let (mut runtime, identity, _) = self.ready(&mut state).await?;
+        let (mut runtime, identity) = self.ready(&mut state).await?;
         let results = self.take_away(&mut state, &mut runtime, names).await?;
         Self::done(&mut state, identity);
         Ok(results)
@@ -251,7 +255,7 @@ impl Target for HaproxyTarget {
         let mut state = self.state.lock().await;
         // Also a process that was compared before: whoever asks wants to know how it is now.
         state.compared = None;
-        let (_runtime, identity, _) = self.ready(&mut state).await?;
+        let (_runtime, identity) = self.ready(&mut state).await?;
         let strangers = state.strangers.all().to_vec();
         let orphans = state.orphans.clone();
         let held = state.disk()?.entries.iter().map(|(name, entry)| {
@@ -261,6 +265,7 @@ impl Target for HaproxyTarget {
         let mut held: HashMap<_, _> = held.collect();
         held.extend(orphans.into_iter().map(|name| (name, None)));
         Self::done(&mut state, identity);
+        state.mended = false;
         Ok(Some(Inventory { held, strangers }))
     }
 
@@ -274,8 +279,8 @@ impl Target for HaproxyTarget {
 
     async fn adopt(&self, adoptions: &[Adoption]) -> Result<Vec<Result<(), Note>>> {
         let mut state = self.state.lock().await;
-        let (_runtime, identity, _) = self.ready(&mut state).await?;
-        let results = self.take_over(&mut state, adoptions).await?;
+        let (mut runtime, identity) = self.ready(&mut state).await?;
+        let results = self.take_over(&mut state, &mut runtime, adoptions).await?;
         Self::done(&mut state, identity);
         Ok(results)
     }
@@ -286,8 +291,8 @@ impl Target for HaproxyTarget {
 
     async fn tend(&self) -> Result<bool> {
         let mut state = self.state.lock().await;
-        let (_runtime, identity, mended) = self.ready(&mut state).await?;
+        let (_runtime, identity) = self.ready(&mut state).await?;
         Self::done(&mut state, identity);
-        Ok(mended)
+        Ok(std::mem::take(&mut state.mended))
     }
 }

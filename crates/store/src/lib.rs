@@ -66,7 +66,7 @@ pub use order::{Order, OrderId, Orders};
 pub use page::{Page, Paged};
 pub use replica::{Beat, NewReplica, Replica, Replicas};
 pub use secret::Secret;
-pub use stranger::{Adopt, Adopted, Adoption, Stranger, Strangers};
+pub use stranger::{Adopt, Adopted, Adoption, Asked, Found, Stranger, Strangers};
 pub use task::{TaskRun, TaskStatus, Tasks};
 pub use token::{NewToken, Scope, Token, TokenId, Tokens};
 pub use vital::{COUNTED, Expiring, VitalSigns, Vitals};

@@ -56,6 +56,11 @@ pub(crate) const POSTGRES: &[Migration] = &[
         name: "session",
         sql: include_str!("../migrations/postgres/0009_session.sql"),
     },
+    Migration {
+        version: 10,
+        name: "refusal",
+        sql: include_str!("../migrations/postgres/0010_refusal.sql"),
+    },
 ];
 
 /// SQLite's.
@@ -100,6 +105,11 @@ pub(crate) const SQLITE: &[Migration] = &[
         version: 9,
         name: "session",
         sql: include_str!("../migrations/sqlite/0009_session.sql"),
+    },
+    Migration {
+        version: 10,
+        name: "refusal",
+        sql: include_str!("../migrations/sqlite/0010_refusal.sql"),
     },
 ];
 

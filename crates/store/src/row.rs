@@ -27,7 +27,7 @@ pub(crate) use self::challenge::{answer, challenge, open_challenge};
 pub(crate) use self::claim::claim;
 pub(crate) use self::domain::{claimed, domain, domain_columns, listed, place, sorted_out};
 pub(crate) use self::edge::{
-    adoption, change, edge, identity, refusal, report, reports, revision, stranger,
+    adoption, change, edge, found, identity, refusal, report, reports, revision,
 };
 pub(crate) use self::event::event;
 pub(crate) use self::order::order;

@@ -29,6 +29,24 @@ pub struct Stranger {
     pub shadows: bool,
 }
 
+/// A stranger, and what became of the last request to take it over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// What the edge found.
+    pub stranger: Stranger,
+    /// Whether it was asked to take it over.
+    pub asked: Option<Asked>,
+}
+
+/// What became of a request to take a file over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Asked {
+    /// The edge has not said yet.
+    Waiting,
+    /// The edge did not.
+    Refused(Note),
+}
+
 /// A file to be taken over for a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adoption {
@@ -64,7 +82,7 @@ impl Adopted {
 /// Which files a person wants taken over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Adopt {
-    /// Those that cover this name of ours.
+    /// Those that cover this name of ours, for every name of ours that they cover.
     Name(Hostname),
     /// This one, for every name of ours that it covers.
     File(String),
@@ -92,7 +110,7 @@ impl Adopt {
 #[async_trait]
 pub trait Strangers: Send + Sync {
     /// The strangers of an edge, by file.
-    async fn strangers(&self, edge: EdgeId, page: &Page) -> Result<Paged<Stranger>>;
+    async fn strangers(&self, edge: EdgeId, page: &Page) -> Result<Paged<Found>>;
 
     /// Asks an edge to take files over; gives which files for which names. Wakes whoever waits for deployments.
     async fn adopt(&self, edge: EdgeId, what: &Adopt, actor: &Actor) -> Result<Vec<Adoption>>;

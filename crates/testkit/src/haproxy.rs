@@ -17,8 +17,10 @@ use crate::scratch::Scratch;
 pub struct Haproxy {
     directory: Scratch,
     https: SocketAddr,
-    /// More lists on the same bind, in this order, before ours.
-    lists: Vec<PathBuf>,
+    /// What else has certificates on the same bind, in this order, before ours.
+    others: String,
+    /// Another bind, with a list of its own.
+    internal: Option<(SocketAddr, PathBuf)>,
     global: String,
     /// Which threads take commands, and which serve.
     threads: [&'static str; 2],
@@ -29,8 +31,15 @@ impl Haproxy {
     /// A directory and a port; nothing runs yet.
     pub fn prepare() -> Result<Self> {
         let https = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));
-        let (directory, lists, global) = (Scratch::new()?, Vec::new(), String::new());
-        Ok(Self { directory, https, lists, global, threads: [""; 2], process: None })
+        Ok(Self {
+            directory: Scratch::new()?,
+            https,
+            others: String::new(),
+            internal: None,
+            global: String::new(),
+            threads: [""; 2],
+            process: None,
+        })
     }
 
     /// Gives the commands a thread of their own; that takes two processors at least.
@@ -43,8 +52,22 @@ impl Haproxy {
     /// Puts another list on the bind, before ours.
     #[must_use]
     pub fn with_list(mut self, list: &Path) -> Self {
-        self.lists.push(list.to_owned());
+        self.others.push_str(&format!("crt-list {} ", list.display()));
         self
+    }
+
+    /// Puts a directory of certificates on the bind, before ours.
+    #[must_use]
+    pub fn with_directory(mut self, directory: &Path) -> Self {
+        self.others.push_str(&format!("crt {} ", directory.display()));
+        self
+    }
+
+    /// Has another bind with this list; gives where it serves.
+    pub fn with_internal(mut self, list: &Path) -> Result<(Self, SocketAddr)> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));
+        self.internal = Some((address, list.to_owned()));
+        Ok((self, address))
     }
 
     /// Adds a line to its global section, such as `tune.bufsize 32768`.
@@ -91,14 +114,18 @@ impl Haproxy {
 
     /// The configuration, as text.
     fn config(&self) -> String {
-        let lists: String =
-            self.lists.iter().map(|list| format!("crt-list {} ", list.display())).collect();
+        let internal = self.internal.as_ref().map(|(address, list)| {
+            let list = list.display();
+            format!("frontend internal\n    bind {address} ssl crt-list {list}\n    http-request return status 200\n")
+        });
         let (socket, global, https) = (self.socket(), &self.global, self.https);
+        let (others, internal) = (&self.others, internal.unwrap_or_default());
         let [commands, visitors] = self.threads;
         format!(
             "global\n    stats socket {} mode 600 level admin expose-fd listeners{commands}\n    maxconn 2000\n{global}\
              defaults\n    mode http\n    timeout client 30s\n    timeout server 30s\n    timeout connect 5s\n\
-             frontend tls\n    bind {https} ssl {lists}crt-list {} alpn h2,http/1.1{visitors}\n    http-request return status 200\n",
+             frontend tls\n    bind {https} ssl {others}crt-list {} alpn h2,http/1.1{visitors}\n    http-request return status 200\n\
+             {internal}",
             socket.display(),
             self.crt_list().display(),
         )

@@ -4,7 +4,7 @@ mod apply;
 mod compare;
 mod look;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -30,6 +30,9 @@ const LULL: Duration = Duration::from_millis(50);
 /// So many that were seen are reported without waiting for the rest.
 const TOLD: usize = 200;
 
+/// When no other name was found to be shadowed for so long, those that were are told of.
+const CALM: Duration = Duration::from_secs(1);
+
 /// How long one call waits for a change.
 const WAIT: Duration = Duration::from_secs(30);
 
@@ -52,8 +55,12 @@ pub(super) struct Follower<'a> {
     lost: bool,
     /// What the comparison found to be done.
     backlog: VecDeque<Change>,
+    /// Names of strangers that were none of ours at the last comparison.
+    strange: HashSet<String>,
     /// Was a name found to be shadowed that the last comparison did not know of?
     shadowed: AtomicBool,
+    /// When that is looked at: not while more come, since each look is at everything.
+    looking_again: Option<Instant>,
     unlisted: Unlisted,
     progress: Progress,
 }
@@ -79,7 +86,9 @@ impl<'a> Follower<'a> {
             comparing: true,
             lost: false,
             backlog: VecDeque::new(),
+            strange: HashSet::new(),
             shadowed: AtomicBool::new(false),
+            looking_again: None,
             unlisted: Unlisted::default(),
             progress: Progress::load(config.revision_file.as_deref()),
         }
@@ -143,8 +152,19 @@ impl<'a> Follower<'a> {
         self.work(tasks).await?;
         (self.at, self.more) = (news.changes.up_to, news.changes.more);
         self.end_listing().await?;
-        self.comparing |= self.shadowed.swap(false, Relaxed);
+        self.look_again();
         self.settle_up().await
+    }
+
+    /// Strangers are told of anew, now as those that shadow a name.
+    fn look_again(&mut self) {
+        let now = Instant::now();
+        if self.shadowed.swap(false, Relaxed) {
+            self.looking_again = Some(now + CALM);
+        }
+        if self.looking_again.is_some_and(|at| at <= now) {
+            (self.comparing, self.looking_again) = (true, None);
+        }
     }
 
     /// Everything up to here was seen, or refused.
@@ -159,7 +179,7 @@ impl<'a> Follower<'a> {
 
     async fn news(&mut self) -> Result<News> {
         let nothing = |at, more| News::from(Changes { items: Vec::new(), up_to: at, more });
-        let due = self.retries().next_due();
+        let due = self.retries().next_due().into_iter().chain(self.looking_again).min();
         let wait = due.map_or(WAIT, |due| WAIT.min(due.saturating_duration_since(Instant::now())));
         if self.retries().is_full() {
             tokio::time::sleep(wait).await;
@@ -244,6 +264,7 @@ impl<'a> Follower<'a> {
     fn settle(&self, mut task: Task, seen: Observation) {
         let outcome = if seen.error.is_none() { "as-desired" } else { "otherwise" };
         metrics::counter!("holdfast_agent_handshakes_total", "seen" => outcome).increment(1);
+        self.shadowed.fetch_or(self.strange.contains(task.change.name.as_str()), Relaxed);
         let Some(error) = &seen.error else {
             self.retries().forget(&task.change.name);
             return self.outbox.saw(seen);
@@ -251,7 +272,6 @@ impl<'a> Follower<'a> {
         task.failures = task.failures.saturating_add(1);
         let name = &task.change.name;
         if task.failures == REPORTED_FROM {
-            // The stranger is told of anew, now as one that shadows a name.
             self.shadowed.fetch_or(error.code == "edge-shadowed", Relaxed);
             tracing::warn!(%name, %error, "the edge does not serve this name as it should");
         }

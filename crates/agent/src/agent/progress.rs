@@ -22,6 +22,11 @@ impl Progress {
         Self { newest, file: file.map(Path::to_owned) }
     }
 
+    /// The newest ever heard of.
+    pub(super) const fn newest(&self) -> Revision {
+        self.newest
+    }
+
     /// Checks a revision that the control plane says it is at.
     pub(super) fn check(&self, said: Revision) -> Result<()> {
         if said < self.newest {

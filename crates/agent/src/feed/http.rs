@@ -133,7 +133,7 @@ impl Bundles for HttpFeed {
         let path = format!("/bundles/{sha256}?domain_id={}", change.domain);
         let answer = match self.ask(Method::GET, &path, Bytes::new(), Duration::ZERO).await {
             Err(error) if wire::is_missing(&error) => return Ok(None),
-            answer => answer?,
+            answer => answer.map_err(wire::of_one_alone)?,
         };
         let wire::BundleAnswer { sha256: said, chain, key, not_after } =
             wire::parse(answer.body())?;

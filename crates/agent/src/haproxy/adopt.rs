@@ -1,70 +1,151 @@
-//! Takes files over that are none of ours: from then on they are renewed and removed like our own, in their place.
+//! Takes files over that are none of ours.
+//!
+//! A file that serves one name alone becomes ours in its place: from then on it is renewed and removed like our own. One that serves
+//! several, all of them ours, gives way to a file each ([`replace`](super::replace)), and so does one for a name that we have a file for.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
 
-use holdfast_model::Note;
-use holdfast_store::Adoption;
+use holdfast_model::{Hostname, Note};
+use holdfast_store::{Adoption, Stranger};
+use rustix::fs::Access;
 
-use super::disk::{Disk, Entry};
+use super::disk::{Entry, unusable};
+use super::memory::Memory;
+use super::runtime::Runtime;
 use super::{HaproxyTarget, State};
 use crate::checked::Print;
 use crate::turn::blocking;
 use crate::{Error, Result};
+
+/// The names that each file is to be taken over for.
+type Asked<'a> = HashMap<&'a str, HashSet<&'a str>>;
 
 impl HaproxyTarget {
     /// What is in a file stays until a certificate is put there; that it is ours is kept first.
     pub(super) async fn take_over(
         &self,
         state: &mut State,
+        runtime: &mut Runtime,
         adoptions: &[Adoption],
     ) -> Result<Vec<Result<(), Note>>> {
+        let memory = Memory::read(runtime).await?;
+        let mut asked = Asked::new();
+        for Adoption { file, name } in adoptions {
+            asked.entry(file).or_default().insert(name.as_str());
+        }
         let mut results = Vec::with_capacity(adoptions.len());
         let mut taken = HashSet::new();
         for adoption in adoptions {
-            let done = self.take_one_over(state, adoption).await;
+            let done = self.take_one_over(state, &memory, &asked, adoption).await;
             if matches!(done, Ok(true)) {
                 taken.insert(adoption.file.clone());
             }
             results.push(done.map(drop).map_err(|error| error.note()));
         }
-        if !taken.is_empty() {
-            state.disk()?.write_adopted()?;
-            state.strangers.forget_all(&taken);
-        }
+        let disk = state.disk()?;
+        disk.replacing.write()?;
+        disk.write_adopted()?;
+        state.strangers.forget_all(&taken);
         Ok(results)
     }
 
-    /// Was it taken over just now?
-    async fn take_one_over(&self, state: &mut State, adoption: &Adoption) -> Result<bool> {
-        let refuse = |why: String| Error::NotAdoptable { file: adoption.file.clone(), why };
+    /// Is it ours now, in its place?
+    async fn take_one_over(
+        &self,
+        state: &mut State,
+        memory: &Memory,
+        asked: &Asked<'_>,
+        adoption: &Adoption,
+    ) -> Result<bool> {
+        let Adoption { file, name } = adoption;
         let disk = state.disk.as_mut().ok_or(Error::Stopped)?;
-        if is_adopted(disk, adoption) {
+        let held = disk.entries.get(name).map(|entry| entry.adopted.as_ref());
+        if held == Some(Some(file)) {
             return Ok(false);
         }
-        let Some(stranger) = state.strangers.by_file(&adoption.file) else {
+        let refuse = |why: String| Error::NotAdoptable { file: file.clone(), why };
+        let Some(stranger) = state.strangers.by_file(file) else {
             return Err(refuse("HAProxy has not loaded a file of that name".to_owned()));
         };
-        let others: Vec<_> =
-            stranger.names.iter().filter(|name| *name != adoption.name.as_str()).collect();
+        let asked = asked.get(file.as_str());
+        let is_ours = |name: &String| {
+            asked.is_some_and(|all| all.contains(name.as_str())) || disk.has_own(name)
+        };
+        let others: Vec<_> = stranger.names.iter().filter(|name| !is_ours(name)).collect();
         if !others.is_empty() {
+            let some = some(&others);
             return Err(refuse(format!(
-                "it is also served for {}, which would stop",
-                some(&others)
+                "it is also served for {some}, which would stop; have Holdfast serve that too, or take it off the file"
             )));
         }
-        let file = adoption.file.clone();
-        let print = blocking(move || {
-            let pem = std::fs::read(&file).map_err(|source| Error::File { path: file, source })?;
-            Print::of_pem(&pem)
-                .ok_or_else(|| Error::Unconfigurable("it holds no certificate".to_owned()))
-        });
-        let print = print.await.map_err(|error| refuse(crate::error::chain(&error)))?;
-        let mut entry = Entry::new(print, Some(adoption.file.clone()));
+        let is_replaced = stranger.names.len() > 1 || held.is_some();
+        let changed = match is_replaced {
+            true => directories(memory, file),
+            false => Path::new(file).parent().map(Path::to_owned).into_iter().collect(),
+        };
+        let print = look_at(PathBuf::from(file), PathBuf::from(&disk.directory), changed).await;
+        let print = print.map_err(|error| refuse(crate::error::chain(&error)))?;
+        if is_replaced {
+            if !self.is_served_here(memory, stranger).await? {
+                let probe = self.config.probe;
+                return Err(refuse(format!(
+                    "{probe} does not serve it: it is for visitors of another bind, or comes after ours"
+                )));
+            }
+            tracing::info!(%name, file, "a file is to give way to ours");
+            disk.replacing.insert(file.clone());
+            return Ok(false);
+        }
+        let mut entry = Entry::new(print, Some(file.clone()));
         (entry.loaded, entry.listed) = (stranger.sha256 == Some(print.sha256_hex()), true);
-        disk.entries.insert(adoption.name.clone(), entry);
-        tracing::info!(name = %adoption.name, file = adoption.file, "a file was taken over");
+        disk.entries.insert(name.clone(), entry);
+        tracing::info!(%name, file, "a file was taken over");
         Ok(true)
     }
+
+    /// Do visitors of the bind that we look at get it? Else its names may be without where they do.
+    async fn is_served_here(&self, memory: &Memory, stranger: &Stranger) -> Result<bool> {
+        let (own, places) = (self.crt_list(), memory.places(&stranger.file));
+        if !places.is_empty() && places.iter().all(|(list, _)| *list == own) {
+            return Ok(true);
+        }
+        for name in stranger.names.iter().filter_map(|name| Hostname::parse_host(name).ok()) {
+            let seen = self.prober.look_for(self.config.probe, &name).await?;
+            if seen.is_some() && seen == stranger.sha256 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Where the lists are that a file stands in; a directory may stand for a list.
+fn directories(memory: &Memory, file: &str) -> Vec<PathBuf> {
+    let lists = memory.places(file).into_iter().map(|(list, _)| Path::new(list));
+    let directory = |list: &Path| match list.is_dir() {
+        true => Some(list.to_owned()),
+        false => list.parent().map(Path::to_owned),
+    };
+    lists.filter_map(directory).collect()
+}
+
+/// Looks at a file before anything is changed: it holds a certificate, is none of ours by another name, and what must be written can be.
+async fn look_at(file: PathBuf, own: PathBuf, changed: Vec<PathBuf>) -> Result<Print> {
+    blocking(move || {
+        let pem = std::fs::read(&file).map_err(|source| unusable(&file, source))?;
+        let real = |path: &Path| path.canonicalize().map_err(|source| unusable(path, source));
+        if real(&file)?.starts_with(real(&own)?) {
+            return Err(Error::Unconfigurable("it is a file of the agent's by another name".into()));
+        }
+        for directory in changed {
+            rustix::fs::access(&directory, Access::WRITE_OK)
+                .map_err(|error| unusable(&directory, error.into()))?;
+        }
+        let none = || Error::Unconfigurable("it holds no certificate".to_owned());
+        Print::of_pem(&pem).ok_or_else(none)
+    })
+    .await
 }
 
 /// The first of them, and how many more there are.
@@ -75,9 +156,4 @@ fn some(names: &[&String]) -> String {
         Some(more @ 1..) => format!("{} and {more} more", first.join(", ")),
         _ => first.join(", "),
     }
-}
-
-fn is_adopted(disk: &Disk, adoption: &Adoption) -> bool {
-    let entry = disk.entries.get(&adoption.name);
-    entry.and_then(|entry| entry.adopted.as_ref()) == Some(&adoption.file)
 }

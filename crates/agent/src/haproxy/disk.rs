@@ -16,6 +16,7 @@ use holdfast_model::Hostname;
 
 use super::HaproxyConfig;
 use super::group::{before, beside};
+use super::replace::Replacing;
 use crate::checked::Print;
 use crate::turn::Turn;
 use crate::{Error, Result};
@@ -41,7 +42,11 @@ pub(super) struct Disk {
     pub(super) directory: String,
     pub(super) crt_list: PathBuf,
     adopted_file: PathBuf,
+    /// Where the agent keeps what it must remember.
+    pub(super) data: PathBuf,
     pub(super) entries: HashMap<Hostname, Entry>,
+    /// Files of others that give way to ours.
+    pub(super) replacing: Replacing,
     /// The list as last written.
     pub(super) known: Option<String>,
     /// Who may write; another with each beginning anew.
@@ -61,10 +66,16 @@ impl Disk {
         std::fs::File::open(&config.directory)
             .and_then(|directory| directory.sync_all())
             .map_err(|source| unusable(&config.directory, source))?;
-        let adopted_file = config.data.join("adopted");
-        let crt_list = config.crt_list.clone();
-        let (entries, known) = (HashMap::new(), None);
-        let mut disk = Self { directory, crt_list, adopted_file, entries, known, turn };
+        let mut disk = Self {
+            directory,
+            crt_list: config.crt_list.clone(),
+            adopted_file: config.data.join("adopted"),
+            data: config.data.clone(),
+            entries: HashMap::new(),
+            replacing: Replacing::read(config.data.join("replacing"))?,
+            known: None,
+            turn,
+        };
         disk.read_directory()?;
         disk.read_adopted()?;
         disk.write_default()?;
@@ -139,6 +150,12 @@ impl Disk {
         file == self.default_file()
             || self.name_of(file).is_some()
             || self.entries.values().any(|entry| entry.adopted.as_deref() == Some(file))
+    }
+
+    /// Has this name, as HAProxy writes it, a file of our own?
+    pub(super) fn has_own(&self, name: &str) -> bool {
+        let entry = Hostname::parse_host(name).ok().and_then(|name| self.entries.get(&name));
+        entry.is_some_and(|entry| entry.adopted.is_none())
     }
 
     /// Every file that was taken over.

@@ -120,11 +120,16 @@ impl Disk {
         text
     }
 
-    /// Takes the lines of a file off a list of others.
-    pub(super) fn unlist(list: &str, gone: &str) -> Result<()> {
+    /// Takes the lines of files off a list of others. Where a directory stands for a list, the files themselves are its lines.
+    pub(super) fn unlist(list: &str, gone: &HashSet<String>) -> Result<()> {
         let path = Path::new(list);
+        if path.is_dir() {
+            return Ok(());
+        }
         let before = read(path)?;
-        let kept = before.lines().filter(|line| line.split_whitespace().next() != Some(gone));
+        let is_kept =
+            |line: &&str| !line.split_whitespace().next().is_some_and(|file| gone.contains(file));
+        let kept = before.lines().filter(is_kept);
         let after: String = kept.map(|line| format!("{line}\n")).collect();
         if after == before { Ok(()) } else { write(path, after.as_bytes()) }
     }

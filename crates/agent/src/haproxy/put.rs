@@ -10,6 +10,7 @@
 //! Only at the arrows an answer is waited for: why there, [`transaction`] says. Who is shown to be in place, and stands on the list,
 //! is ready to be looked at.
 
+mod beside;
 mod listing;
 
 use std::collections::HashMap;
@@ -22,10 +23,10 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::ahead::{Ahead, Group, Wanted, Written};
 use super::disk::{Disk, Entry};
-use super::double;
 use super::list::Appending;
 use super::memory::Shown;
 use super::runtime::{Identity, Runtime};
+use super::stranger::Strangers;
 use super::transaction::{self, Passed, Step};
 use super::{HaproxyTarget, State};
 use crate::{Bundles, Error, Result};
@@ -39,10 +40,19 @@ const LULL: Duration = Duration::from_millis(20);
 /// Certificates with their places among the changes.
 type Portion = Vec<(usize, Hostname)>;
 
+/// What became of changes.
+pub(super) struct Put {
+    /// A result each; or why the control plane did not give them all. HAProxy is as it should be either way.
+    pub(super) results: Result<Vec<Result<(), Note>>>,
+    /// Is HAProxy to be compared with the disk again?
+    pub(super) is_in_doubt: bool,
+}
+
 /// A number of changes being put in place.
 struct Putting<'a> {
     target: &'a HaproxyTarget,
     disk: &'a mut Disk,
+    strangers: &'a mut Strangers,
     runtime: &'a mut Runtime,
     identity: &'a Identity,
     ready: &'a UnboundedSender<usize>,
@@ -55,8 +65,12 @@ struct Putting<'a> {
     loaded: Portion,
     /// In memory, and being written to the list.
     listing: Option<(Portion, Appending)>,
+    /// In place, beside a file of somebody else's that is to give way.
+    beside: Portion,
     /// Does HAProxy hold something that nobody put there on purpose?
     is_in_doubt: bool,
+    /// Why there are no more.
+    missing: Option<Error>,
 }
 
 /// A certificate that was set, or is about to be.
@@ -77,7 +91,7 @@ impl Sent {
 }
 
 impl HaproxyTarget {
-    /// A result each; and is HAProxy to be compared with the disk again?
+    /// A result each.
     pub(super) async fn put_all(
         &self,
         state: &mut State,
@@ -86,14 +100,16 @@ impl HaproxyTarget {
         changes: &[Change],
         bundles: Arc<dyn Bundles>,
         ready: &UnboundedSender<usize>,
-    ) -> Result<(Vec<Result<(), Note>>, bool)> {
+    ) -> Result<Put> {
         let mut results: Vec<Result<(), Note>> = changes.iter().map(|_| Ok(())).collect();
         let wanted = wanted(state, changes, &mut results)?;
-        let disk = state.disk()?;
+        let State { disk, strangers, .. } = state;
+        let disk = disk.as_mut().ok_or(Error::Stopped)?;
         let mut ahead = Ahead::begin(wanted, bundles, disk, self.config.bufsize);
         let mut putting = Putting {
             target: self,
             disk,
+            strangers,
             runtime,
             identity,
             ready,
@@ -102,7 +118,9 @@ impl HaproxyTarget {
             refused: Vec::new(),
             loaded: Vec::new(),
             listing: None,
+            beside: Vec::new(),
             is_in_doubt: false,
+            missing: None,
         };
         let done = putting.put_all(&mut ahead).await;
         if done.is_err()
@@ -113,9 +131,9 @@ impl HaproxyTarget {
                 "what HAProxy refused may still be on the disk"
             );
         }
-        let (results, is_in_doubt) = (putting.results, putting.is_in_doubt);
+        let Putting { results, is_in_doubt, missing, .. } = putting;
         done?;
-        Ok((results, is_in_doubt))
+        Ok(Put { results: missing.map_or(Ok(results), Err), is_in_doubt })
     }
 }
 
@@ -134,7 +152,9 @@ impl Putting<'_> {
                 self.list().await?;
             }
         }
-        self.finish().await
+        self.finish().await?;
+        self.still_shadowed();
+        Ok(())
     }
 
     /// Whatever went wrong: what HAProxy refused does not stay on the disk.
@@ -152,21 +172,30 @@ impl Putting<'_> {
     /// What is on disk next. What was loaded does not wait for it longer than a little, and HAProxy's only transaction not at all.
     async fn next(&mut self, ahead: &mut Ahead) -> Result<Option<Group>> {
         match ahead.ready() {
-            Some(Ok(group)) => return Ok(Some(group)),
-            Some(Err(error)) => return self.settle().await.and(Err(error)),
+            Some(group) => return Ok(self.or_missing(group.map(Some))),
             None => self.settle().await?,
         }
         if let Ok(next) = tokio::time::timeout(LULL, ahead.next()).await {
-            return next;
+            return Ok(self.or_missing(next));
         }
         self.finish().await?;
-        ahead.next().await
+        let next = ahead.next().await;
+        Ok(self.or_missing(next))
+    }
+
+    /// What went wrong on the way here is no fault of HAProxy: what came is put in place like any other.
+    fn or_missing(&mut self, next: Result<Option<Group>>) -> Option<Group> {
+        next.unwrap_or_else(|error| {
+            self.missing = Some(error);
+            None
+        })
     }
 
     /// Leaves nothing half-way.
     async fn finish(&mut self) -> Result<()> {
         self.list().await?;
-        self.hand_over().await
+        self.hand_over().await?;
+        self.replace().await
     }
 
     /// Another connection where the one there is may be hung up on.
@@ -248,10 +277,9 @@ impl Putting<'_> {
         if let Some(entry) = self.disk.entries.get_mut(&name) {
             entry.loaded = true;
         }
-        self.is_in_doubt |= double::is_on_disk(self.disk, &name);
         match self.disk.is_off_list(&name) || !self.is_added(&name) {
             true => self.loaded.push((at, name)),
-            false => self.is_ready(at, &name),
+            false => self.is_in_place(at, name),
         }
     }
 
@@ -295,7 +323,7 @@ fn wanted(
             continue;
         }
         match state.strangers.of(change.name.as_str()) {
-            Some(stranger) if entry.is_none() => {
+            Some(stranger) if entry.is_none() && !disk.replacing.has(stranger) => {
                 let (name, file) = (change.name.to_string(), stranger.file.clone());
                 set(results, at, Err(Error::Shadowed { name, file }.note()));
             }

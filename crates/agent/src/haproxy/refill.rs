@@ -8,9 +8,9 @@ use zeroize::Zeroizing;
 
 use super::back::drop_name;
 use super::disk::{Disk, Entry, unusable};
-use super::double;
 use super::memory::{Memory, add, show};
 use super::put::another;
+use super::replace;
 use super::runtime::Runtime;
 use super::stranger::Strangers;
 use super::transaction::{self, Step};
@@ -45,7 +45,6 @@ impl HaproxyTarget {
         state.torn = true;
         disk.write_list(&HashSet::new()).await?;
         self.mend(disk, runtime, &memory).await?;
-        double::remove_all(disk, runtime, &memory).await?;
         let adopted = disk.adopted_files();
         let ours = |file: &str| {
             adopted.contains(file) || disk.name_of(file).is_some() || file == disk.default_file()
@@ -56,7 +55,7 @@ impl HaproxyTarget {
         let others: Vec<_> =
             memory.certificates.iter().filter(|file| !ours(file)).cloned().collect();
         state.strangers = Strangers::read(runtime, &memory, others).await?;
-        Ok(())
+        replace::take_away(disk, runtime, &memory, &mut state.strangers).await
     }
 
     async fn mend(&self, disk: &mut Disk, runtime: &mut Runtime, memory: &Memory) -> Result<()> {
@@ -136,11 +135,12 @@ async fn mend_one(
             entry.loaded = true;
         }
     }
-    if !entry.listed && entry.adopted.is_none() {
+    // One that was taken over may have been listed in memory alone.
+    if !entry.listed {
         add(runtime, list, &[(file, name.as_str())]).await?.into_iter().collect::<Result<()>>()?;
     }
     if let Some(entry) = disk.entries.get_mut(name) {
-        entry.listed |= entry.adopted.is_none();
+        entry.listed = true;
     }
     Ok(())
 }

@@ -6,7 +6,6 @@ use std::path::Path;
 use holdfast_model::{Hostname, Note};
 
 use super::disk::{self, Disk};
-use super::double;
 use super::memory::{self, Memory};
 use super::runtime::Runtime;
 use super::{HaproxyTarget, State};
@@ -52,16 +51,17 @@ async fn take_one(
     name: &Hostname,
 ) -> Result<()> {
     let file = disk.file(name);
-    let is_adopted = disk.entries.get(name).is_some_and(|entry| entry.adopted.is_some());
-    if is_adopted {
-        let lists: Vec<_> =
-            memory.places(&file).into_iter().map(|(list, _)| list.to_owned()).collect();
-        let gone = file.clone();
+    let own = disk.crt_list.to_str();
+    let places = memory.places(&file).into_iter();
+    // Ours was written before.
+    let lists: Vec<_> = places
+        .filter(|(list, _)| Some(*list) != own)
+        .map(|(list, _)| list.to_owned())
+        .collect();
+    if !lists.is_empty() {
+        let gone = HashSet::from([file.clone()]);
         let unlist = move || lists.iter().try_for_each(|list| Disk::unlist(list, &gone));
         disk.turn.blocking(unlist).await?;
-    }
-    if is_adopted {
-        double::remove(disk, runtime, memory, disk.own_file(name)).await?;
     }
     memory::remove(runtime, memory, &file).await?;
     disk.entries.remove(name);

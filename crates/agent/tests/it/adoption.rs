@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use holdfast_agent::Observing;
+use holdfast_agent::{Observing, Target as _};
+use holdfast_store::Adoption;
 use holdfast_testkit::Haproxy;
 
 use crate::kit::{Authority, Host, Load, Memory, Proxied, Running, pem};
@@ -39,6 +40,8 @@ async fn a_stranger_is_left_alone_told_of_and_taken_over_when_a_person_says_so()
     edge.memory.deploy(&bundles[0]);
     edge.memory.until_seen("old.test", Some(&bundles[0].summary.sha256)).await;
     assert!(!std::fs::exists(edge.file("old.test")).unwrap());
+    let told = |memory: &Memory| memory.strangers().into_iter().find(|one| one.shadows);
+    let stranger = edge.memory.until("the stranger to be told of", told).await;
     // A renewal cannot get past it.
     let renewed = edge.deploy("old.test");
     let shadowed = |memory: &Memory| memory.observed("old.test")?.error;
@@ -48,8 +51,6 @@ async fn a_stranger_is_left_alone_told_of_and_taken_over_when_a_person_says_so()
         "{note}"
     );
     assert_eq!(edge.visit("old.test").await, bundles[0].summary.sha256);
-    let told = |memory: &Memory| memory.strangers().into_iter().find(|one| one.shadows);
-    let stranger = edge.memory.until("the stranger to be told of", told).await;
     assert_eq!(stranger.file, file(&edge, "old.test"));
     assert_eq!(stranger.names, ["old.test"]);
     assert_eq!(stranger.sha256.as_ref(), Some(&bundles[0].summary.sha256));
@@ -76,42 +77,46 @@ async fn a_stranger_is_left_alone_told_of_and_taken_over_when_a_person_says_so()
     assert_eq!(edge.visit("another.test").await, bundles[1].summary.sha256);
 }
 
-/// Somebody adds a file for a name that is served from ours; then that file is taken over.
+/// HAProxy loads a directory whole: there is no list to take a file off.
 #[tokio::test]
-async fn where_a_file_is_taken_over_our_own_goes() {
-    let (mut edge, _) = foreign(&[]).await;
-    let running = edge.run();
-    let ours = edge.served("two.test").await;
-    running.stop().await;
-    let theirs = edge.authority.issue("two.test");
-    let added = edge.haproxy.scratch().write("foreign/two.test.pem", pem(&theirs)).unwrap();
-    let (added, list) = (added.display(), edge.haproxy.crt_list());
-    for command in [
-        format!("new ssl cert {added}"),
-        format!("set ssl cert {added} <<\n{}\n", pem(&theirs)),
-        format!("commit ssl cert {added}"),
-        format!("add ssl crt-list {} <<\n{added} two.test\n", list.display()),
-    ] {
-        edge.haproxy.ask(&command).await.unwrap();
-    }
-    let running = edge.run();
-    let told = |memory: &Memory| memory.strangers().into_iter().find(|one| one.shadows);
-    let stranger = edge.memory.until("the stranger to be told of", told).await;
-    assert_eq!(edge.visit("two.test").await, ours);
-    edge.memory.adopt(&stranger.file, "two.test");
-    let done = |memory: &Memory| memory.adopted().first().cloned();
-    assert_eq!(edge.memory.until("it to be told", done).await.error, None);
-    // HAProxy had ours first: with it in the way nobody would see this.
-    edge.served("two.test").await;
-    assert!(!std::fs::exists(edge.file("two.test")).unwrap());
-    edge.memory.withdraw("two.test");
-    edge.memory.until_seen("two.test", None).await;
-    running.stop().await;
-    // Nothing of it comes back.
-    edge.haproxy.restart().await.unwrap();
+async fn one_in_a_directory_is_taken_over_renewed_and_withdrawn() {
+    let (haproxy, authority) = (Haproxy::prepare().unwrap(), Authority::new());
+    std::fs::create_dir(haproxy.path().join("foreign")).unwrap();
+    // What comes first is HAProxy's default, which nobody can take away.
+    haproxy.scratch().write("foreign/a.pem", pem(&authority.issue("default.test"))).unwrap();
+    let bundle = authority.issue("old.test");
+    haproxy.scratch().write("foreign/old.test.pem", pem(&bundle)).unwrap();
+    let directory = haproxy.path().join("foreign");
+    let mut edge = Proxied::with(haproxy.with_directory(&directory)).await;
+    edge.authority = Arc::new(authority);
     let _running = edge.run();
-    edge.served("another.test").await;
-    edge.visitor().refusal("two.test").await;
+    edge.memory.deploy(&bundle);
+    edge.memory.until_seen("old.test", Some(&bundle.summary.sha256)).await;
+    edge.memory.adopt(&file(&edge, "old.test"), "old.test");
+    let renewed = edge.served("old.test").await;
+    edge.haproxy.restart().await.unwrap();
+    assert_eq!(edge.visit("old.test").await, renewed);
+    edge.memory.withdraw("old.test");
+    edge.memory.until_seen("old.test", None).await;
+    edge.haproxy.restart().await.unwrap();
+    edge.visitor().refusal("old.test").await;
+}
+
+/// What was added by a command stands on no list on disk.
+#[tokio::test]
+async fn one_that_only_memory_lists_is_served_after_a_restart() {
+    let mut edge = Proxied::new().await;
+    let bundle = edge.authority.issue("old.test");
+    let added = edge.haproxy.scratch().write("old.pem", pem(&bundle)).unwrap();
+    let added = added.display().to_string();
+    edge.load_by_hand(&added, &bundle).await;
+    let target = edge.target();
+    let adoption = Adoption { file: added, name: bundle.name.clone() };
+    assert_eq!(target.adopt(&[adoption]).await.unwrap(), [Ok(())]);
+    edge.haproxy.restart().await.unwrap();
+    edge.visitor().refusal("old.test").await;
+    assert!(target.tend().await.unwrap());
+    assert_eq!(edge.visit("old.test").await, bundle.summary.sha256);
 }
 
 #[tokio::test]
@@ -161,6 +166,20 @@ async fn an_observer_tells_what_is_served_and_changes_nothing() {
     assert!(still.sha256.is_some());
     assert_eq!(edge.memory.strangers()[0].file, file(&edge, "old.test"));
     assert_eq!(edge.snapshot().await, before);
+}
+
+#[tokio::test]
+async fn an_observer_notices_when_something_else_is_served() {
+    let (edge, _) = foreign(&["old.test".to_owned()]).await;
+    let observing = Observing::new(edge.target());
+    observing.inventory().await.unwrap();
+    assert!(!observing.tend().await.unwrap());
+    let (file, renewed) = (file(&edge, "old.test"), edge.authority.issue("old.test"));
+    std::fs::write(&file, pem(&renewed)).unwrap();
+    edge.haproxy.ask(&format!("set ssl cert {file} <<\n{}\n", pem(&renewed))).await.unwrap();
+    edge.haproxy.ask(&format!("commit ssl cert {file}")).await.unwrap();
+    assert!(observing.tend().await.unwrap());
+    assert!(!observing.tend().await.unwrap());
 }
 
 /// 300 certificates of others, or 2,000 with `HOLDFAST_SOAK`, are taken over and renewed while visitors come without pause.

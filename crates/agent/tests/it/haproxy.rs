@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use holdfast_agent::{HaproxyTarget, Target as _};
 use holdfast_testkit::{Haproxy, eventually};
+use tokio::sync::mpsc;
 
 use crate::kit::{LIMIT, Memory, Proxied, Running, name, pem};
 
@@ -244,4 +245,37 @@ async fn a_control_plane_that_gives_a_few_at_once_and_refuses_the_rest_is_got_th
     for (host, print) in hosts.iter().zip(&prints) {
         edge.memory.until_seen(host, Some(print)).await;
     }
+}
+
+#[tokio::test]
+async fn taken_away_twice_it_is_still_known_when_it_comes_back() {
+    let edge = Proxied::new().await;
+    let (target, bundle) = (edge.target(), edge.authority.issue("gone.test"));
+    edge.memory.deploy(&bundle);
+    let (ready, _places) = mpsc::unbounded_channel();
+    let change = edge.memory.change("gone.test");
+    target.apply(&[change], edge.memory.clone(), &ready).await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(target.withdraw(std::slice::from_ref(&bundle.name)).await.unwrap(), [Ok(())]);
+        assert_eq!(target.probe(&bundle.name).await.unwrap(), None);
+    }
+    edge.load_by_hand(&edge.file("gone.test"), &bundle).await;
+    assert_eq!(target.probe(&bundle.name).await.unwrap(), Some(bundle.summary.sha256));
+}
+
+/// What the control plane does not give is no fault of HAProxy: what it gave is in place, and nothing is compared anew.
+#[tokio::test]
+async fn when_some_are_refused_on_the_way_the_others_are_in_place() {
+    let edge = Proxied::new().await;
+    edge.memory.seat(1);
+    let (target, hosts) = (edge.target(), ["one.test", "two.test", "three.test"]);
+    let prints = hosts.map(|host| edge.deploy(host));
+    let changes = hosts.map(|host| edge.memory.change(host));
+    assert!(target.tend().await.unwrap());
+    let (ready, mut places) = mpsc::unbounded_channel();
+    let applied = target.apply(&changes, edge.memory.clone(), &ready).await;
+    assert!(applied.is_err_and(|error| error.is_transient()));
+    let first = places.recv().await.unwrap();
+    assert_eq!(edge.visit(hosts[first]).await, prints[first]);
+    assert!(!target.tend().await.unwrap());
 }

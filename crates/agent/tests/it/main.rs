@@ -20,6 +20,7 @@ mod http;
 mod kit;
 mod limits;
 mod plain;
+mod replacing;
 mod safety;
 mod stored;
 mod swap;

@@ -1,9 +1,14 @@
 //! Nothing wrong is served, and nothing is taken away because the control plane is wrong.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_agent::Target as _;
-use holdfast_testkit::Haproxy;
+use async_trait::async_trait;
+use holdfast_agent::{Bundles, Result, Target as _};
+use holdfast_model::Hostname;
+use holdfast_store::{Bundle, Change};
+use holdfast_testkit::{Haproxy, eventually};
+use tokio::sync::{Notify, mpsc};
 
 use crate::kit::{Lie, Memory, Proxied, pem};
 
@@ -47,7 +52,7 @@ async fn bad_certificates_are_refused_and_told_of() {
 }
 
 /// A certificate that we find nothing wrong with, and HAProxy does: the second of its chain is none.
-fn indigestible(edge: &Proxied, host: &str) -> holdfast_store::Bundle {
+fn indigestible(edge: &Proxied, host: &str) -> Bundle {
     let mut bundle = edge.authority.issue(host);
     bundle.chain_pem += "-----BEGIN CERTIFICATE-----\nbm9uZQ==\n-----END CERTIFICATE-----\n";
     bundle
@@ -79,6 +84,52 @@ async fn what_haproxy_refuses_does_not_stay_where_it_would_start_from() {
     assert_eq!(edge.visit("renewed.test").await, before);
     edge.haproxy.restart().await.unwrap();
     assert_eq!(edge.visit("good.test").await, good);
+}
+
+/// Gives the certificate of one name only when it is said so.
+struct Late {
+    memory: Arc<Memory>,
+    name: Hostname,
+    come: Notify,
+}
+
+#[async_trait]
+impl Bundles for Late {
+    async fn bundle(&self, change: &Change) -> Result<Option<Bundle>> {
+        if change.name == self.name {
+            self.come.notified().await;
+        }
+        Bundles::bundle(&*self.memory, change).await
+    }
+}
+
+#[tokio::test]
+async fn what_haproxy_refuses_goes_from_the_disk_although_more_is_on_its_way() {
+    let edge = Proxied::new().await;
+    edge.memory.deploy(&indigestible(&edge, "bad.test"));
+    for host in ["good.test", "late.test"] {
+        edge.deploy(host);
+    }
+    let changes = ["bad.test", "good.test", "late.test"].map(|host| edge.memory.change(host));
+    let (memory, name) = (edge.memory.clone(), changes[2].name.clone());
+    let late = Arc::new(Late { memory, name, come: Notify::new() });
+    let (ready, mut places) = mpsc::unbounded_channel();
+    let target = edge.target();
+    let meanwhile = async {
+        assert_eq!(places.recv().await, Some(1));
+        eventually(Duration::from_secs(30), "the refused file to go", async || {
+            match std::fs::exists(edge.file("bad.test")).unwrap() {
+                true => Err("it is there"),
+                false => Ok(()),
+            }
+        })
+        .await;
+        late.come.notify_one();
+    };
+    let (applied, ()) = tokio::join!(target.apply(&changes, late.clone(), &ready), meanwhile);
+    let results: Vec<_> = applied.unwrap().iter().map(Result::is_ok).collect();
+    assert_eq!(results, [false, true, true]);
+    assert_eq!(edge.visit("late.test").await, changes[2].certificate.as_ref().unwrap().1);
 }
 
 #[tokio::test]
@@ -117,7 +168,7 @@ async fn a_chain_as_large_as_haproxy_was_made_for_is_served() {
     let edge = Proxied::with(haproxy).await;
     let mut settings = edge.settings();
     settings.bufsize = 65_536;
-    let target = std::sync::Arc::new(holdfast_agent::HaproxyTarget::new(settings).unwrap());
+    let target = Arc::new(holdfast_agent::HaproxyTarget::new(settings).unwrap());
     let _running = crate::kit::Running::start(edge.memory.clone(), target, edge.config());
     let sha256 = edge.memory.deploy(&edge.authority.issue_large("large.test"));
     edge.memory.until_seen("large.test", Some(&sha256)).await;
@@ -175,7 +226,7 @@ async fn a_control_plane_that_lists_little_or_nothing_takes_nothing_away() {
     // And all of them once a person says so.
     let confirm = edge.haproxy.scratch().write("remove-unlisted", "").unwrap();
     let _running = edge.run();
-    holdfast_testkit::eventually(Duration::from_secs(60), "all to be gone", async || {
+    eventually(Duration::from_secs(60), "all to be gone", async || {
         let list = edge.read_list();
         if list.lines().count() == 1 && !confirm.exists() { Ok(()) } else { Err(list) }
     })
@@ -199,11 +250,11 @@ async fn a_few_names_that_are_not_listed_any_more_go() {
     let (edge, served) = full().await;
     edge.memory.forget("n5.test");
     let running = edge.run();
-    holdfast_testkit::eventually(Duration::from_secs(60), "the name to go", async || {
+    eventually(Duration::from_secs(60), "the name to go", async || {
         if edge.read_list().contains("n5.test") { Err("still there") } else { Ok(()) }
     })
     .await;
-    holdfast_testkit::eventually(Duration::from_secs(60), "nobody to get it", async || {
+    eventually(Duration::from_secs(60), "nobody to get it", async || {
         edge.visitor().connect("n5.test").await.err().ok_or("still served")
     })
     .await;

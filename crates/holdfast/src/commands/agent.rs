@@ -94,12 +94,16 @@ fn feed(config: &AgentConfig) -> Result<HttpFeedConfig, Failure> {
 }
 
 fn check_token(path: &Path) -> Result<(), Failure> {
-    if read("agent.token_file", path)?.iter().any(u8::is_ascii_graphic) {
+    let text = read("agent.token_file", path)?;
+    let mut words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    if let (Some(token), None) = (words.next(), words.next())
+        && token.iter().all(u8::is_ascii_graphic)
+    {
         return Ok(());
     }
     let file = path.display();
     Err(Failure::usage(format!(
-        "agent.token_file: {file} holds no token; write what `holdfast token create --scope edge` prints."
+        "agent.token_file: {file} holds no token, or more than one; write what `holdfast token create --scope edge` prints."
     )))
 }
 

@@ -197,9 +197,8 @@ fn show_created(output: Output, token: &Value) {
     }
     let text = |name: &str| token.get(name).and_then(Value::as_str).unwrap_or_default();
     output.line(text("token"));
-    let note =
-        format!("Shown once; its id is {}, and `holdfast token revoke` ends it.", text("id"));
-    output.line(output.style().dim(&note));
+    // Not among the output: that is often written into the file that an agent reads.
+    eprintln!("Shown once; its id is {}, and `holdfast token revoke` ends it.", text("id"));
 }
 
 #[derive(Debug, Deserialize)]

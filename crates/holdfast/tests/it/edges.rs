@@ -23,13 +23,9 @@ impl Edge {
 
     /// Registers, and begins.
     async fn beside(mut haproxy: Haproxy, replica: &Replica, name: &str) -> Self {
-        let token = replica.run([
-            "token", "create", "--scope", "edge", "--edge", name, "--group", "default", "--output",
-            "json",
-        ]);
-        let token = token.done().json();
-        let token = token.get("token").and_then(Value::as_str).unwrap();
-        haproxy.scratch().write("edge.token", token).unwrap();
+        let token = replica
+            .run(["token", "create", "--scope", "edge", "--edge", name, "--group", "default"]);
+        haproxy.scratch().write("edge.token", token.done().stdout).unwrap();
         let text = format!(
             "[agent]\nname = \"{name}\"\nserver = [\"{}\"]\ntoken_file = \"edge.token\"\ndata = \"data\"\n\
              [haproxy]\nsocket = \"{}\"\ndirectory = \"certs\"\ncrt_list = \"crt-list\"\nprobe = \"{}\"\n",
@@ -91,22 +87,26 @@ async fn both_registered(replica: &Replica) {
     .await;
 }
 
-/// Moving in as docs/moving-in.md says: brought along, taken over in the file it lies in, and renewed there.
+/// Moving in as docs/moving-in.md says: brought along, taken over in the file it lies in, and renewed there. A file of two names gives way;
+/// one with a name that cannot be ours stays, and why is told.
 #[tokio::test]
 async fn a_certificate_of_before_moves_in_and_is_renewed() {
     let (network, replica) = site().await;
     let haproxy = Haproxy::prepare().unwrap();
-    let write = |file: &str, name: &str| {
-        let pem = bundle(&Pki::of(&[name]).unwrap());
+    let write = |file: &str, names: &[&str]| {
+        let pem = bundle(&Pki::of(names).unwrap());
         word(&haproxy.scratch().write(file, pem).unwrap())
     };
     // What stands first is HAProxy's default.
-    let (default, old) = (write("default.pem", "default.test"), write("old.pem", "old.test"));
-    let list = haproxy.scratch().write("foreign", format!("{default} !*\n{old}\n")).unwrap();
+    let (default, old) = (write("default.pem", &["default.test"]), write("old.pem", &["old.test"]));
+    let both = write("both.pem", &["shop.test", "www.shop.test"]);
+    let wild = write("wild.pem", &["mine.test", "*.mine.test"]);
+    let list = format!("{default} !*\n{old}\n{both} shop.test www.shop.test\n{wild}\n");
+    let list = haproxy.scratch().write("foreign", list).unwrap();
     let edge = Edge::beside(haproxy.with_list(&list), &replica, "one").await;
     let before = edge.until_shown("old.test").await;
 
-    import(&replica, "haproxy-crt-list", &list, &[]).done();
+    import(&replica, "haproxy-crt-list", &list, &[]).refused(1, &["*.mine.test"]);
     let is = async |wanted: &str| {
         eventually(SOON, wanted, async || {
             let shown = replica.run(["edge", "show", "one", "--output", "json"]).done().stdout;
@@ -115,10 +115,15 @@ async fn a_certificate_of_before_moves_in_and_is_renewed() {
         })
         .await;
     };
+    is("\"strangers\":3").await;
+    is("\"shadows\":3").await;
+    replica.run(["edge", "adopt", "one", "--all"]).done();
     is("\"strangers\":1").await;
-    replica.run(["edge", "adopt", "one", "old.test"]).done();
-    is("\"strangers\":0").await;
     assert_eq!(edge.shown("old.test"), before, "taken over as it is");
+    assert_eq!(edge.shown("www.shop.test"), edge.shown("shop.test"), "brought along");
+    is("edge-not-adoptable").await;
+    let shown = replica.run(["edge", "show", "one"]).done().stdout;
+    assert!(shown.contains("NOT TAKEN OVER") && shown.contains("*.mine.test"), "{shown}");
     assert_eq!(orders(&network), 0);
 
     replica.run(["domain", "renew", "old.test", "--wait"]).done();
@@ -128,10 +133,18 @@ async fn a_certificate_of_before_moves_in_and_is_renewed() {
     })
     .await;
     assert_eq!(orders(&network), 1);
+    replica.run(["domain", "renew", "www.shop.test", "--wait"]).done();
+    let www = eventually(SOON, "one of its own", async || {
+        let shown = edge.shown("www.shop.test");
+        if shown.contains("DNS:www.shop.test\n") { Ok(shown.clone()) } else { Err(shown) }
+    })
+    .await;
+    assert!(edge.shown("shop.test").contains("DNS:shop.test, DNS:www.shop.test"));
     // From the file of before, also after a restart.
     let mut edge = edge;
     edge.haproxy.restart().await.unwrap();
     assert_eq!(edge.until_shown("old.test").await, after);
+    assert_eq!(edge.until_shown("www.shop.test").await, www);
 }
 
 /// The one that stands still is waited for while it counts as live, and then no longer; it catches up by itself.

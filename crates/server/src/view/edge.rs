@@ -2,7 +2,7 @@
 
 use holdfast_model::Timestamp;
 use holdfast_store::{
-    Adoption, Bundle, Change, Changes, Desired, Edge, Refusal, RemovedEdge, Stranger,
+    Adoption, Asked, Bundle, Change, Changes, Desired, Edge, Found, Refusal, RemovedEdge, Stranger,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -78,7 +78,7 @@ pub(crate) struct EdgeDetail {
 }
 
 impl EdgeDetail {
-    pub(crate) fn new(edge: Edge, refused: Vec<Refusal>, strangers: Vec<Stranger>) -> Self {
+    pub(crate) fn new(edge: Edge, refused: Vec<Refusal>, strangers: Vec<Found>) -> Self {
         Self {
             edge: edge.into(),
             refused: refused.into_iter().map(RefusalView::from).collect(),
@@ -129,11 +129,27 @@ pub(crate) struct StrangerView {
     sha256: Option<String>,
     /// Is it served for a name of ours instead of ours?
     shadows: bool,
+    /// What became of the last request to take it over; null where there was none.
+    adoption: Option<AskedView>,
 }
 
-impl From<Stranger> for StrangerView {
-    fn from(Stranger { file, names, sha256, shadows }: Stranger) -> Self {
-        Self { file, names, sha256, shadows }
+/// What became of a request to take a file over.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = AskedAdoption)]
+pub(crate) struct AskedView {
+    /// Why the edge did not; null while it has not said.
+    error: Option<NoteView>,
+}
+
+impl From<Found> for StrangerView {
+    fn from(Found { stranger, asked }: Found) -> Self {
+        let Stranger { file, names, sha256, shadows } = stranger;
+        let error = |asked| match asked {
+            Asked::Waiting => None,
+            Asked::Refused(note) => Some(note.into()),
+        };
+        let adoption = asked.map(|asked| AskedView { error: error(asked) });
+        Self { file, names, sha256, shadows, adoption }
     }
 }
 

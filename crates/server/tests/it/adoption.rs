@@ -58,6 +58,19 @@ async fn taken_over(kit: Kit) {
     let again = get(&kit, "/v1/edges/edge-1/changes?after=1.1").await.expect(200);
     assert_eq!(again["adopt"], expected);
 
+    let asked = async || {
+        let listed = kit.get("/v1/edges/edge-1/strangers").await.expect(200);
+        listed["items"][1]["adoption"].clone()
+    };
+    assert_eq!(asked().await, json!({"error": null}));
+    let error = json!({"code": "edge-not-adoptable", "detail": "it cannot be written"});
+    let refused =
+        json!([{"file": "/etc/haproxy/old/shop.pem", "name": "shop.example.com", "error": error}]);
+    report(&kit, json!({"up_to": "1.1", "adopted": refused})).await;
+    assert_eq!(asked().await, json!({"error": error}));
+    kit.json(Method::POST, path, &by_name).await.expect(202);
+    assert_eq!(asked().await, json!({"error": null}));
+
     let done =
         json!([{"file": "/etc/haproxy/old/shop.pem", "name": "shop.example.com", "error": null}]);
     report(&kit, json!({"up_to": "1.1", "adopted": done, "strangers": []})).await;

@@ -6,8 +6,8 @@ use holdfast_model::{DomainId, Note, Timestamp};
 
 use super::{Fields, corrupt};
 use crate::{
-    Adoption, CertificateId, Change, DeploymentStatus, Edge, EdgeAgent, EdgeId, EdgeIdentity,
-    Refusal, Result, Revision, Seen, Stranger,
+    Adoption, Asked, CertificateId, Change, DeploymentStatus, Edge, EdgeAgent, EdgeId,
+    EdgeIdentity, Found, Refusal, Result, Revision, Seen, Stranger,
 };
 
 pub(crate) fn revision(row: &impl Fields) -> Result<Revision> {
@@ -50,7 +50,13 @@ pub(crate) fn refusal(row: &impl Fields) -> Result<Refusal> {
     })
 }
 
-pub(crate) fn stranger(row: &impl Fields) -> Result<Stranger> {
+pub(crate) fn found(row: &impl Fields) -> Result<Found> {
+    let refused = row.note("error_code", "error_detail")?.map(Asked::Refused);
+    let asked = row.flag("asked")?.then_some(Asked::Waiting).or(refused);
+    Ok(Found { stranger: stranger(row)?, asked })
+}
+
+fn stranger(row: &impl Fields) -> Result<Stranger> {
     let names = row.text("names")?;
     Ok(Stranger {
         file: row.text("file")?,

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use holdfast_model::Note;
 
 use super::{SqliteStore, Tx, event, now, sql, time};
 use crate::{
-    Actor, Adopt, Adopted, Adoption, EdgeId, Page, Paged, Result, Stranger, Strangers, Topic,
+    Actor, Adopt, Adopted, Adoption, EdgeId, Found, Page, Paged, Result, Stranger, Strangers, Topic,
     page::paged,
-    row::{Fields as _, adoption, stranger},
+    row::{Fields as _, adoption, found},
     stranger::{MANY, adoption_subject},
 };
 
@@ -21,14 +22,20 @@ const KEEP: &str = "
     INSERT INTO stranger (edge_id, file, names, sha256, shadows, seen_at) VALUES ($1, $2, $3, $4, $5, $6)
     ON CONFLICT (edge_id, file) DO UPDATE SET names = excluded.names, sha256 = excluded.sha256, shadows = excluded.shadows,
         seen_at = excluded.seen_at";
-const LIST: &str = "SELECT * FROM stranger WHERE edge_id = $1 AND file > $2 ORDER BY file LIMIT $3";
+const LIST: &str = "
+    SELECT s.file, s.names, s.sha256, s.shadows, r.code AS error_code, r.detail AS error_detail,
+        EXISTS (SELECT 1 FROM adoption a WHERE a.edge_id = s.edge_id AND a.file = s.file) AS asked
+    FROM stranger s LEFT JOIN adoption_refusal r ON r.edge_id = s.edge_id AND r.file = s.file
+    WHERE s.edge_id = $1 AND s.file > $2 ORDER BY s.file LIMIT $3";
 
 const ADOPT: &str = "
     INSERT INTO adoption (edge_id, file, name, requested_at)
     SELECT DISTINCT s.edge_id, s.file, p.name, $4
     FROM edge e JOIN stranger s ON s.edge_id = e.id JOIN json_each(s.names) AS n
     JOIN deployment p ON p.name = n.value AND p.edge_group = e.edge_group AND p.certificate_id IS NOT NULL
-    WHERE e.id = $1 AND ($2 IS NULL OR p.name = $2) AND ($3 IS NULL OR s.file = $3)
+    WHERE e.id = $1 AND ($3 IS NULL OR s.file = $3) AND ($2 IS NULL OR EXISTS (
+        SELECT 1 FROM json_each(s.names) AS m
+        JOIN deployment o ON o.name = m.value AND o.edge_group = e.edge_group AND o.certificate_id IS NOT NULL WHERE o.name = $2))
     ON CONFLICT (edge_id, file, name) DO UPDATE SET requested_at = excluded.requested_at, delivered_at = NULL
     RETURNING file, name";
 const WAITING: &str = "
@@ -36,15 +43,19 @@ const WAITING: &str = "
 const TOLD: &str = "
     UPDATE adoption SET delivered_at = $3 WHERE edge_id = $1 AND (delivered_at IS NULL OR delivered_at < $2)
     RETURNING file, name";
+const ASKED_AGAIN: &str = "DELETE FROM adoption_refusal WHERE edge_id = $1 AND file = $2";
+const REFUSED: &str = "
+    INSERT INTO adoption_refusal (edge_id, file, code, detail) SELECT edge_id, file, $3, $4 FROM stranger WHERE edge_id = $1 AND file = $2
+    ON CONFLICT (edge_id, file) DO UPDATE SET code = excluded.code, detail = excluded.detail";
 const DONE: &str = "DELETE FROM adoption WHERE edge_id = $1 AND file = $2 AND name = $3";
 
 #[async_trait]
 impl Strangers for SqliteStore {
-    async fn strangers(&self, edge: EdgeId, page: &Page) -> Result<Paged<Stranger>> {
+    async fn strangers(&self, edge: EdgeId, page: &Page) -> Result<Paged<Found>> {
         let after = page.after.clone().unwrap_or_default();
         let statement = sql(LIST).bind(edge.0).bind(after).bind(page.rows());
         let rows = self.readers.rows("list strangers", statement).await?;
-        paged(&rows, page, |row| Ok((Some(stranger(row)?), row.text("file")?)))
+        paged(&rows, page, |row| Ok((Some(found(row)?), row.text("file")?)))
     }
 
     async fn adopt(&self, edge: EdgeId, what: &Adopt, actor: &Actor) -> Result<Vec<Adoption>> {
@@ -56,6 +67,9 @@ impl Strangers for SqliteStore {
             .bind(time(now()));
         let asked = transaction.rows(ask).await?;
         let asked: Vec<_> = asked.iter().map(adoption).collect::<Result<_>>()?;
+        for one in &asked {
+            transaction.execute(sql(ASKED_AGAIN).bind(edge.0).bind(one.file.clone())).await?;
+        }
         for one in asked.iter().take(MANY) {
             let subject = one.name.as_str();
             event::note(&mut transaction, actor, "edge-adopt", subject, &one.file).await?;
@@ -114,6 +128,10 @@ pub(super) async fn end(
         let Adoption { file, name: subject } = &one.adoption;
         let end = sql(DONE).bind(edge.0).bind(file.clone()).bind(subject.to_string());
         if transaction.execute(end).await?.rows_affected() > 0 {
+            if let Some(Note { code, detail }) = &one.error {
+                let refused = sql(REFUSED).bind(edge.0).bind(file.clone()).bind(code.to_string());
+                transaction.execute(refused.bind(detail.clone())).await?;
+            }
             let (kind, detail) = one.told(name);
             event::note(transaction, actor, kind, subject.as_str(), &detail).await?;
             any = true;

@@ -1,9 +1,9 @@
 //! What edges list and fetch, the strangers they find, and going back to the certificate before.
 
-use holdfast_model::{Hostname, Outcome, State};
+use holdfast_model::{Hostname, Note, Outcome, State};
 use holdfast_store::{
-    Adopt, Adopted, DomainPatch, EdgeAgent, EdgeId, EdgeReport, Error, NewEdge, Page, Products,
-    Revision, SharedStore, Stranger,
+    Adopt, Adopted, Adoption, Asked, DomainPatch, EdgeAgent, EdgeId, EdgeReport, Error, Found,
+    NewEdge, Page, Products, Revision, SharedStore, Stranger,
 };
 
 use crate::kit::*;
@@ -15,6 +15,7 @@ on_both! {
     an_agent_is_described_bit_by_bit,
     strangers_are_what_was_last_reported,
     an_adoption_is_told_until_it_is_done,
+    why_a_file_was_not_taken_over_is_kept,
     going_back_takes_the_domain_from_its_worker,
     what_has_expired_is_not_gone_back_to,
 }
@@ -139,10 +140,11 @@ async fn strangers_are_what_was_last_reported(store: SharedStore) {
     find(&store, two, &first).await;
     let second = [stranger("b.pem", &["b.example.com"], true), stranger("c.pem", &[], true)];
     find(&store, one, &second).await;
+    let found = |stranger: &Stranger| Found { stranger: stranger.clone(), asked: None };
     let listed = store.strangers(one, &page(10, None)).await.unwrap();
-    assert_eq!(listed.items, second);
+    assert_eq!(listed.items, second.each_ref().map(found));
     let part = store.strangers(two, &page(1, None)).await.unwrap();
-    assert_eq!((part.items.as_slice(), part.next.as_deref()), (&first[..1], Some("a.pem")));
+    assert_eq!((&part.items[..], part.next.as_deref()), (&[found(&first[0])][..], Some("a.pem")));
     let edge = store.edge_named("e1").await.unwrap().unwrap();
     assert_eq!((edge.strangers, edge.shadows), (2, 2));
     find(&store, one, &[]).await;
@@ -168,9 +170,13 @@ async fn an_adoption_is_told_until_it_is_done(store: SharedStore) {
     let pair = |file: &str, name: &str| (file.to_owned(), name.to_owned());
     let name: Hostname = host("b.example.com");
     let (one, two) = (pair("one.pem", "b.example.com"), pair("two.pem", "b.example.com"));
-    assert_eq!(ask(Adopt::Name(name)).await, [one.clone(), two.clone()]);
-    assert_eq!(ask(Adopt::File("two.pem".into())).await, std::slice::from_ref(&two));
-    assert_eq!(ask(Adopt::All).await, [pair("one.pem", "a.example.com"), one, two]);
+    let all = [pair("one.pem", "a.example.com"), one, two.clone()];
+    // A file is taken over for all of its names.
+    assert_eq!(ask(Adopt::Name(name)).await, all);
+    assert_eq!(ask(Adopt::Name(host("a.example.com"))).await, all[..2]);
+    assert_eq!(ask(Adopt::Name(host("x.example.com"))).await, []);
+    assert_eq!(ask(Adopt::File("two.pem".into())).await, [two]);
+    assert_eq!(ask(Adopt::All).await, all);
     assert_eq!(ask(Adopt::File("three.pem".into())).await, []);
     let told = store.adoptions(id).await.unwrap();
     assert_eq!(told.len(), 3);
@@ -180,6 +186,32 @@ async fn an_adoption_is_told_until_it_is_done(store: SharedStore) {
     store.observe(id, &report, &actor()).await.unwrap();
     assert_eq!(ask(Adopt::File("two.pem".into())).await.len(), 1);
     assert_eq!(store.adoptions(id).await.unwrap().len(), 1, "only what was asked since");
+}
+
+/// Until it is asked for again, or the file is gone.
+async fn why_a_file_was_not_taken_over_is_kept(store: SharedStore) {
+    let (id, all) = (edge(&store, "e1").await, Page { limit: 10, after: None });
+    deployed(&store, "a.example.com", "a").await;
+    let found = [stranger("one.pem", &["a.example.com"], true)];
+    find(&store, id, &found).await;
+    let asked = async || store.strangers(id, &all).await.unwrap().items[0].asked.clone();
+    for why in ["because", "still"] {
+        let adoption = store.adopt(id, &Adopt::All, &actor()).await.unwrap().remove(0);
+        assert_eq!(asked().await, Some(Asked::Waiting));
+        let note = Note::new("edge-not-adoptable", why);
+        // What nobody asked for, and what is told twice, changes nothing.
+        let other = Adoption { file: "gone.pem".into(), ..adoption.clone() };
+        let told = [&other, &adoption, &adoption];
+        let told = told.map(|one| Adopted { adoption: one.clone(), error: Some(note.clone()) });
+        let report = EdgeReport { adopted: told.to_vec(), ..EdgeReport::default() };
+        store.observe(id, &report, &actor()).await.unwrap();
+        assert_eq!(asked().await, Some(Asked::Refused(note)));
+        find(&store, id, &found).await;
+        assert!(asked().await.is_some());
+    }
+    find(&store, id, &[]).await;
+    find(&store, id, &found).await;
+    assert_eq!(asked().await, None);
 }
 
 async fn going_back_takes_the_domain_from_its_worker(store: SharedStore) {

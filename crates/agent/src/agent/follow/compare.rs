@@ -59,7 +59,9 @@ impl Follower<'_> {
         if !anew && listing.revision < self.at {
             return Err(Error::WentBack { seen: self.at, said: listing.revision });
         }
-        let restored = self.at != Revision::default() && listing.revision.epoch != self.at.epoch;
+        // An edge that is newer than the backup is not known any more, and begins anew: it remembers by itself.
+        let heard = self.at.max(self.progress.newest());
+        let restored = heard != Revision::default() && listing.revision.epoch != heard.epoch;
         let gone = self.compared(inventory, &mut listing);
         self.unlisted = gone.without_kept(self.config.kept_file.as_deref(), restored).await?;
         self.backlog = listing.items.into();
@@ -71,13 +73,15 @@ impl Follower<'_> {
     }
 
     /// Leaves in the listing what is to be done, and finds what is held without being listed.
-    fn compared(&self, inventory: Inventory, listing: &mut Listing) -> Unlisted {
+    fn compared(&mut self, inventory: Inventory, listing: &mut Listing) -> Unlisted {
         let Inventory { mut held, mut strangers } = inventory;
         let (total, listed) = (held.len(), listing.items.len());
         let names: HashSet<&str> = listing.items.iter().map(|item| item.name.as_str()).collect();
         for stranger in &mut strangers {
             stranger.shadows = stranger.names.iter().any(|name| names.contains(name.as_str()));
         }
+        let others = strangers.iter().filter(|stranger| !stranger.shadows);
+        self.strange = others.flat_map(|stranger| stranger.names.iter().cloned()).collect();
         self.outbox.strangers(strangers);
         let (at, anew) = (self.at, self.lost || self.at == Revision::default());
         listing.items.retain(|item| {

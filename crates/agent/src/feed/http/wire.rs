@@ -252,6 +252,18 @@ pub(super) fn is_missing(error: &Error) -> bool {
     source.downcast_ref::<Said>().is_some_and(|said| said.status == StatusCode::NOT_FOUND)
 }
 
+/// The same error, about one certificate alone where that is what the control plane fails at: the others need not wait until it can be
+/// read again.
+pub(super) fn of_one_alone(error: Error) -> Error {
+    let fails = |said: &Said| said.status == StatusCode::INTERNAL_SERVER_ERROR;
+    match error {
+        Error::Unavailable { source } if source.downcast_ref().is_some_and(fails) => {
+            Error::Refused { source }
+        }
+        error => error,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -309,7 +321,9 @@ mod tests {
         }
         assert!(matches!(told(403, "wrong-group"), Error::Refused { .. }));
         let gateway = refusal(StatusCode::BAD_GATEWAY, &HeaderMap::new(), b"<html>");
-        assert!(gateway.is_transient());
+        assert!(of_one_alone(gateway).is_transient());
+        assert!(told(500, "internal").is_transient());
+        assert!(matches!(of_one_alone(told(500, "internal")), Error::Refused { .. }));
     }
 
     #[test]

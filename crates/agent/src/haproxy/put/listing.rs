@@ -75,10 +75,10 @@ impl Putting<'_> {
             if let Some(entry) = self.disk.entries.get_mut(&name) {
                 entry.listed = true;
             }
-            self.is_ready(at, &name);
+            self.is_in_place(at, name);
         }
         for (at, name) in there {
-            self.is_ready(at, &name);
+            self.is_in_place(at, name);
         }
         Ok(())
     }

@@ -38,6 +38,14 @@ impl Authority {
         self.issue_as(name, |_| {})
     }
 
+    /// One for several names; as a bundle it is the first's.
+    pub(crate) fn issue_for(&self, names: &[&str]) -> Bundle {
+        self.issue_as(names[0], |params| {
+            let more = names[1..].iter().map(|&name| name.try_into().unwrap());
+            params.subject_alt_names.extend(more.map(rcgen::SanType::DnsName));
+        })
+    }
+
     /// One whose time is over.
     pub(crate) fn issue_expired(&self, name: &str) -> Bundle {
         self.issue_as(name, |params| {

@@ -100,6 +100,19 @@ impl Proxied {
         holdfast_agent::fingerprint(&leaf)
     }
 
+    /// Gives HAProxy a certificate as somebody else would: not by the agent.
+    pub(crate) async fn load_by_hand(&self, file: &str, bundle: &Bundle) {
+        let (list, name) = (self.haproxy.crt_list(), &bundle.name);
+        for command in [
+            format!("new ssl cert {file}"),
+            format!("set ssl cert {file} <<\n{}\n", pem(bundle)),
+            format!("commit ssl cert {file}"),
+            format!("add ssl crt-list {} <<\n{file} {name}\n", list.display()),
+        ] {
+            self.haproxy.ask(&command).await.unwrap();
+        }
+    }
+
     /// Everything on disk and in memory.
     pub(crate) async fn snapshot(&self) -> Vec<String> {
         let mut all = Vec::new();

@@ -29,6 +29,14 @@ struct Stranger {
     file: String,
     names: Vec<String>,
     shadows: bool,
+    /// Replicas of the release before do not say.
+    #[serde(default)]
+    adoption: Option<Adoption>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Adoption {
+    error: Option<Note>,
 }
 
 pub(super) async fn show(api: &Api, output: Output, edge: &str) -> Result<(), Failure> {
@@ -50,17 +58,34 @@ pub(super) async fn show(api: &Api, output: Output, edge: &str) -> Result<(), Fa
     if !detail.stranger_files.is_empty() {
         output.line("");
         let mut table = Table::new(["NONE OF OURS", "SHADOWS", "NAMES"]).painted("SHADOWS", shadow);
-        for stranger in detail.stranger_files {
-            let shadows = if stranger.shadows { "yes" } else { "no" };
-            table.row([stranger.file, shadows.to_owned(), stranger.names.join(" ")]);
+        for Stranger { file, names, shadows, .. } in &detail.stranger_files {
+            let shadows = if *shadows { "yes" } else { "no" };
+            table.row([file.clone(), shadows.to_owned(), names.join(" ")]);
         }
         output.table(&table);
+        adoptions(output, &detail.stranger_files);
         if detail.edge.shadows > 0 {
             let hint = format!("Take them over with: holdfast edge adopt {edge} --all");
             output.line(output.style().dim(&hint));
         }
     }
     Ok(())
+}
+
+/// Those that the edge was asked to take over and did not, or not yet.
+fn adoptions(output: Output, strangers: &[Stranger]) {
+    let asked = strangers.iter().filter_map(|one| Some((&one.file, one.adoption.as_ref()?)));
+    let mut asked = asked.peekable();
+    if asked.peek().is_none() {
+        return;
+    }
+    let mut table = Table::new(["NOT TAKEN OVER", "WHY"]).painted("WHY", Style::dim);
+    for (file, Adoption { error }) in asked {
+        let why = error.as_ref().map_or_else(|| "the edge is asked".to_owned(), Note::to_string);
+        table.row([file.clone(), why]);
+    }
+    output.line("");
+    output.table(&table);
 }
 
 fn facts(output: Output, edge: &Edge) {
