@@ -3,6 +3,7 @@
 import configparser
 import re
 import tempfile
+import tomllib
 from pathlib import Path
 
 import ending
@@ -22,6 +23,7 @@ def check(found, holdfast):
         exposure(found, unit)
         patience(found, unit, text)
         credentials(found, unit, text)
+    documented(found, (UNITS / "holdfast-agent.service").read_text())
 
 
 def verify(found, unit, text, holdfast):
@@ -56,3 +58,15 @@ def credentials(found, unit, text):
     found.require("LoadCredential" in parsed["Service"], f"{unit.name}: no LoadCredential")
     plain = re.search(r"^Environment=\S*(TOKEN|MASTER_KEY|PASSWORD|DATABASE__URL)=", text, re.MULTILINE)
     found.require(not plain, f"{unit.name}: holds a secret")
+
+
+def documented(found, unit):
+    """What agent.toml names beside itself in the documents, the unit brings."""
+    document = (DEPLOY.parent / "docs" / "haproxy.md").read_text()
+    blocks = [tomllib.loads(block) for block in re.findall(r"```toml\n(.*?)```", document, re.DOTALL)]
+    agents = [block["agent"] for block in blocks if "agent" in block]
+    found.require(agents, "docs/haproxy.md: no agent.toml")
+    brought = set(re.findall(r"^LoadCredential=([^:]+):", unit, re.MULTILINE))
+    for key in ("token_file", "root_certificate", "client_certificate", "client_key"):
+        for name in (agent[key] for agent in agents if key in agent):
+            found.require(name in brought or name.startswith("/"), f"docs/haproxy.md: {key} = {name}, and the unit has no LoadCredential for it")
