@@ -36,6 +36,9 @@ async fn a_stranger_is_left_alone_told_of_and_taken_over_when_a_person_says_so()
     let hosts = ["old.test", "another.test"].map(str::to_owned);
     let (mut edge, bundles) = foreign(&hosts).await;
     let running = edge.run();
+    let strangers = |memory: &Memory| Some(memory.strangers()).filter(|all| all.len() == 2);
+    let found = edge.memory.until("both to be told of", strangers).await;
+    assert!(found.iter().all(|one| !one.shadows));
     // The present certificate was brought in: it is served already, wherever it lies.
     edge.memory.deploy(&bundles[0]);
     edge.memory.until_seen("old.test", Some(&bundles[0].summary.sha256)).await;

@@ -159,6 +159,22 @@ async fn given_up_on_in_between_it_is_gone_on_with() {
     }
 }
 
+/// Killed when HAProxy had let go of it, and the list on disk still had it.
+#[tokio::test]
+async fn what_haproxy_let_go_of_is_taken_off_the_list_at_the_next_start() {
+    let (edge, file, _) = foreign(Place::Filtered).await;
+    let (file, list) = (file.display().to_string(), edge.haproxy.path().join("foreign-list"));
+    for command in
+        [format!("del ssl crt-list {} {file}", list.display()), format!("del ssl cert {file}")]
+    {
+        edge.haproxy.ask(&command).await.unwrap();
+    }
+    let replacing = edge.haproxy.scratch().write("replacing", format!("{file}\n")).unwrap();
+    edge.target().inventory().await.unwrap();
+    assert!(foreign_list(&edge).contains("# mine") && !foreign_list(&edge).contains("both.pem"));
+    assert_eq!(std::fs::read_to_string(replacing).unwrap(), "");
+}
+
 #[tokio::test]
 async fn a_file_with_a_name_that_is_none_of_ours_stays() {
     let (edge, file, bundle) = foreign(Place::List).await;

@@ -261,3 +261,22 @@ async fn a_few_names_that_are_not_listed_any_more_go() {
     assert_eq!(edge.visit("n6.test").await, served[6].1);
     running.stop().await;
 }
+
+/// The backup does not know the edge either: it begins anew, and remembers by itself.
+#[tokio::test]
+async fn after_a_restore_an_edge_that_is_not_known_any_more_takes_nothing_away() {
+    let edge = Proxied::new().await;
+    let running = edge.run();
+    let mut served = Vec::new();
+    for host in ["old.test", "one.test", "two.test"] {
+        served.push((host.to_owned(), edge.served(host).await));
+    }
+    running.stop().await;
+    edge.memory.restore(1);
+    edge.memory.forget_edge();
+    let _running = edge.run();
+    // The first may be found by the comparison, the second comes after what follows from that.
+    edge.served("new.test").await;
+    edge.served("newer.test").await;
+    all_served(&edge, &served).await;
+}

@@ -203,7 +203,8 @@ impl Memory {
     }
 
     pub(crate) fn forget_edge(&self) {
-        self.lock().unregistered = true;
+        let mut state = self.lock();
+        (state.unregistered, state.acknowledged) = (true, Revision::default());
     }
 
     pub(crate) fn seat(&self, at_once: usize) {
