@@ -1,6 +1,6 @@
 //! `holdfast agent` as a process: beside a real HAProxy, with a real control plane.
 
-use std::{os::unix::fs::MetadataExt as _, path::PathBuf, process::Command, time::Duration};
+use std::{path::PathBuf, process::Command, time::Duration};
 
 use holdfast_testkit::{Haproxy, Process, Scratch, eventually, free_port};
 use serde_json::Value;
@@ -205,85 +205,4 @@ fn what_is_wrong_with_the_file_is_told_with_its_remedy() {
         &format!("{remote}[files]\ndirectory = \"x\"\n"),
         &["agent.server", "agent.allow_plaintext = true"],
     );
-}
-
-const DOCUMENT: &str = include_str!("../../../../docs/haproxy.md");
-
-/// What is printed in this language.
-fn printed(language: &str) -> impl Iterator<Item = &'static str> {
-    DOCUMENT.split(language).skip(1).map(|rest| rest.split("```").next().unwrap())
-}
-
-/// What is printed is what is tested; only paths and ports are of the test's own, and the group where the user is not root.
-#[tokio::test]
-async fn the_documented_haproxy_configuration_works() {
-    let [shared, apart] = printed("```haproxy\n").collect::<Vec<_>>().try_into().unwrap();
-    haproxy_runs_with(shared.to_owned()).await;
-    let mut text = shared.replace("global\n", "global\n    nbthread 2\n");
-    for line in apart.lines().filter(|line| line.contains(" thread ")) {
-        let (without, _) = line.split_once(" thread ").unwrap();
-        assert_eq!(text.matches(&format!("{without}\n")).count(), 1, "{without}");
-        text = text.replace(&format!("{without}\n"), &format!("{line}\n"));
-    }
-    assert_eq!(text.matches(" thread ").count(), 3);
-    haproxy_runs_with(text).await;
-}
-
-async fn haproxy_runs_with(text: String) {
-    let scratch = Scratch::new().unwrap();
-    let pki = holdfast_testkit::Pki::new().unwrap();
-    std::fs::create_dir_all(scratch.path().join("holdfast")).unwrap();
-    let pem = scratch.write("holdfast/_default.pem", pki.chain_pem + &pki.key_pem).unwrap();
-    scratch.write("holdfast/crt-list", format!("{} !*\n", word(&pem))).unwrap();
-    let socket = scratch.path().join("admin.sock");
-    let mut text = text
-        .replace("/etc/haproxy/holdfast", &word(&scratch.path().join("holdfast")))
-        .replace("/run/haproxy/admin.sock", &word(&socket))
-        // As many files as a test may open.
-        .replace("maxconn 20000", "maxconn 200")
-        .replace("bind :80", &format!("bind 127.0.0.1:{}", free_port().unwrap()))
-        .replace("bind :443 ", &format!("bind 127.0.0.1:{} ", free_port().unwrap()));
-    let mut group = "haproxy".to_owned();
-    if std::fs::metadata(scratch.path()).unwrap().uid() != 0 {
-        group = Ended::of(Command::new("id").arg("-gn")).done().stdout.trim().to_owned();
-        text = text
-            .replace("    user haproxy\n    group haproxy\n", "")
-            .replace("group haproxy", &format!("group {group}"));
-    }
-    let file = word(&scratch.write("haproxy.cfg", text).unwrap());
-    let ended = Ended::of(Command::new("haproxy").args(["-c", "-f", &file])).done();
-    assert!(!ended.stderr.contains("WARNING"), "{}", ended.stderr);
-    let mut command = Command::new("haproxy");
-    command.args(["-db", "-f", &file]);
-    let haproxy = Process::spawn("haproxy", &command).unwrap();
-    let known = Ended::of(Command::new("getent").args(["group", &group])).done().stdout;
-    let group: u32 = known.split(':').nth(2).unwrap().parse().unwrap();
-    eventually(SOON, "the socket, for its group", async || match std::fs::metadata(&socket) {
-        Ok(made) if (made.gid(), made.mode() & 0o777) == (group, 0o660) => Ok(()),
-        Ok(made) => Err(format!("group {}, mode {:o}", made.gid(), made.mode())),
-        Err(error) => Err(format!("{error}\n{}", haproxy.log())),
-    })
-    .await;
-}
-
-#[test]
-fn the_documented_files_of_the_agent_are_such() {
-    let scratch = Scratch::new().unwrap();
-    for block in printed("```toml\n") {
-        let lines: Vec<_> =
-            block.lines().map(|line| line.strip_prefix("   ").unwrap_or(line)).collect();
-        let text = lines.join("\n");
-        let text = match text.contains("[agent]") {
-            true => text,
-            false => format!(
-                "[agent]\nname = \"e\"\nserver = \"https://x\"\ntoken_file = \"edge.token\"\ndata = \"d\"\n{text}"
-            ),
-        };
-        let file = word(
-            &scratch.write("agent.toml", text.replace("/var/lib/holdfast-agent", "data")).unwrap(),
-        );
-        // It gets as far as the files that it names.
-        Ended::of(program().args(["agent", "--config", &file]))
-            .refused(2, &["edge.token cannot be read"]);
-    }
 }

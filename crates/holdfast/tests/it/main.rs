@@ -17,6 +17,7 @@ mod domain;
 mod edge;
 mod edges;
 mod fleet;
+mod haproxy;
 mod import;
 mod key;
 mod kit;
