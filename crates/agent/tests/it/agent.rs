@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use holdfast_agent::{AgentConfig, Feed, Target, run_agent};
 use holdfast_store::Revision;
-use holdfast_testkit::eventually;
+use holdfast_testkit::{Scratch, eventually};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::kit::{AGES, Authority, Ground, Memory, Scripted};
+use crate::kit::{AGES, Authority, Ground, Lie, Memory, Scripted};
 
 struct Running {
     _stop: DropGuard,
@@ -275,6 +275,65 @@ async fn after_a_restore_the_reported_revision_goes_on_where_the_new_epoch_is() 
     stage.until_acknowledged(Revision { epoch: 1, number: 5 }).await;
     let reported: Vec<_> = stage.memory.reports().iter().map(|report| report.up_to).collect();
     assert!(reported.is_sorted(), "{reported:?}");
+}
+
+/// Runs an agent to the end of six names.
+async fn six_names(stage: &Stage, config: &AgentConfig) {
+    for n in 0..6 {
+        stage.deploy(&format!("n{n}.test"));
+    }
+    let running = run(stage.memory.clone(), stage.target.clone(), config.clone());
+    stage.until_acknowledged(stage.memory.at()).await;
+    running.stop.cancel();
+    running.agent.await.unwrap();
+}
+
+/// An agent that is lied to says so, and goes on when it is told the truth.
+async fn complained_of(stage: &Stage, config: AgentConfig, lie: Lie, code: &str) {
+    stage.memory.lie(Some(lie));
+    let _running = run(stage.memory.clone(), stage.target.clone(), config);
+    let complaint = |memory: &Memory| memory.complaint().filter(|note| note.code == code);
+    stage.memory.until(&format!("{lie:?} to be complained of"), complaint).await;
+    stage.memory.lie(None);
+    let new = stage.deploy("new.test");
+    stage.memory.until_seen("new.test", Some(&new)).await;
+}
+
+/// A poll that is as old as this, and has nothing.
+fn back_at(number: i64) -> Lie {
+    Lie::Poll { up_to: Revision { epoch: 0, number }, gone: None }
+}
+
+/// The control plane has lost what was reported to it, too: only the agent's own note knows better.
+#[tokio::test(start_paused = true)]
+async fn a_poll_does_not_go_back_behind_what_was_kept() {
+    let (stage, scratch) = (Stage::new(), Scratch::new().unwrap());
+    let revision_file = Some(scratch.path().join("revision"));
+    let config = AgentConfig { revision_file, ..AgentConfig::default() };
+    six_names(&stage, &config).await;
+    stage.memory.forget_reports_after(Revision { epoch: 0, number: 3 });
+    complained_of(&stage, config, back_at(5), "edge-revision-went-back").await;
+}
+
+/// No note can be kept: what the agent is at counts nevertheless.
+#[tokio::test(start_paused = true)]
+async fn a_poll_does_not_go_back_behind_what_was_followed() {
+    let (stage, scratch) = (Stage::new(), Scratch::new().unwrap());
+    six_names(&stage, &AgentConfig::default()).await;
+    let revision_file = Some(scratch.path().join("no/such/directory"));
+    let config = AgentConfig { revision_file, ..AgentConfig::default() };
+    complained_of(&stage, config, back_at(5), "edge-revision-went-back").await;
+}
+
+/// The agent is new, so that nothing is too old for it.
+#[tokio::test(start_paused = true)]
+async fn a_change_of_another_epoch_is_not_believed() {
+    let stage = Stage::new();
+    stage.memory.new_epoch();
+    stage.deploy("shop.test");
+    let up_to = stage.memory.at();
+    let lie = Lie::Poll { up_to, gone: Some(Revision { epoch: 0, ..up_to }) };
+    complained_of(&stage, AgentConfig::default(), lie, "edge-control-plane-nonsense").await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use holdfast_agent::{Bundles, Result, Target as _};
 use holdfast_model::Hostname;
-use holdfast_store::{Bundle, Change};
+use holdfast_store::{Bundle, Change, Revision};
 use holdfast_testkit::{Haproxy, eventually};
 use tokio::sync::{Notify, mpsc};
 
@@ -199,6 +199,11 @@ async fn all_served(edge: &Proxied, served: &[(String, String)]) {
     }
 }
 
+async fn complained_of(edge: &Proxied, lie: Lie, code: &str) {
+    let complaint = |memory: &Memory| memory.complaint().filter(|note| note.code == code);
+    edge.memory.until(&format!("{lie:?} to be complained of"), complaint).await;
+}
+
 #[tokio::test]
 async fn a_control_plane_that_lists_little_or_nothing_takes_nothing_away() {
     let (edge, served) = full().await;
@@ -208,10 +213,9 @@ async fn a_control_plane_that_lists_little_or_nothing_takes_nothing_away() {
         let code = match lie {
             Lie::Empty | Lie::Only(_) => "listing-shrank",
             Lie::Broken => "edge-control-plane-nonsense",
-            Lie::Back => "edge-revision-went-back",
+            Lie::Back | Lie::Poll { .. } => "edge-revision-went-back",
         };
-        let complaint = |memory: &Memory| memory.complaint().filter(|note| note.code == code);
-        edge.memory.until(&format!("{lie:?} to be complained of"), complaint).await;
+        complained_of(&edge, lie, code).await;
         all_served(&edge, &served).await;
         running.stop().await;
     }
@@ -231,6 +235,32 @@ async fn a_control_plane_that_lists_little_or_nothing_takes_nothing_away() {
         if list.lines().count() == 1 && !confirm.exists() { Ok(()) } else { Err(list) }
     })
     .await;
+}
+
+/// Listings are right, and polls are not: each says that every name is gone, at a revision where that cannot be.
+#[tokio::test]
+async fn a_poll_that_cannot_be_true_takes_nothing_away() {
+    let (edge, served) = full().await;
+    let _running = edge.run();
+    let at = edge.memory.at();
+    let after = |count| Revision { number: at.number + count, ..at };
+    for (up_to, gone, code) in [
+        (after(-1), after(-1), "edge-revision-went-back"),
+        // What was heard of already.
+        (after(1), at, "edge-control-plane-nonsense"),
+        // What is later than the answer itself.
+        (after(1), after(2), "edge-control-plane-nonsense"),
+    ] {
+        let lie = Lie::Poll { up_to, gone: Some(gone) };
+        edge.memory.lie(Some(lie));
+        complained_of(&edge, lie, code).await;
+        all_served(&edge, &served).await;
+        edge.memory.lie(None);
+        let content = |memory: &Memory| memory.complaint().is_none().then_some(());
+        edge.memory.until("the complaint to end", content).await;
+    }
+    edge.served("new.test").await;
+    all_served(&edge, &served).await;
 }
 
 #[tokio::test]

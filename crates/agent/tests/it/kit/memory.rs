@@ -60,6 +60,34 @@ struct State {
     lie: Option<Lie>,
 }
 
+impl State {
+    /// What came after a revision, or what is said to have.
+    fn news(&self, after: Revision, limit: u32) -> Result<News> {
+        let fresh = after == Revision::default();
+        if !fresh && (after < self.kept_from || after.epoch != self.at.epoch) {
+            return Err(Error::RevisionGone);
+        }
+        if let Some(Lie::Poll { up_to, gone }) = self.lie {
+            // Who believes it is not told twice.
+            let gone = gone.filter(|_| after != up_to);
+            let items = gone.map(|revision| self.all_gone(revision)).unwrap_or_default();
+            return Ok(Changes { items, up_to, more: false }.into());
+        }
+        let mut newer = self.log.range(..).filter(|(at, _)| fresh || **at > after);
+        let items: Vec<_> =
+            newer.by_ref().take(limit as usize).map(|(_, change)| change.clone()).collect();
+        let more = newer.next().is_some();
+        let last = items.last().map(|change| change.revision).filter(|_| more);
+        let changes = Changes { items, up_to: last.unwrap_or(self.at), more };
+        Ok(News { changes, adoptions: self.adoptions.clone() })
+    }
+
+    fn all_gone(&self, revision: Revision) -> Vec<Change> {
+        let gone = |change: &Change| Change { certificate: None, revision, ..change.clone() };
+        self.log.values().map(gone).collect()
+    }
+}
+
 /// How a control plane can be wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lie {
@@ -71,6 +99,8 @@ pub(crate) enum Lie {
     Broken,
     /// Its revision is one it was past long ago.
     Back,
+    /// A poll gives what came up to here; and that every name is gone, as of the other revision.
+    Poll { up_to: Revision, gone: Option<Revision> },
 }
 
 /// Open unless closed.
@@ -202,6 +232,11 @@ impl Memory {
         self.lock().kept_from = revision;
     }
 
+    /// What came later than this was reported to a database that is lost.
+    pub(crate) fn forget_reports_after(&self, revision: Revision) {
+        self.lock().acknowledged = revision;
+    }
+
     pub(crate) fn forget_edge(&self) {
         let mut state = self.lock();
         (state.unregistered, state.acknowledged) = (true, Revision::default());
@@ -215,9 +250,10 @@ impl Memory {
         self.lock().unwelcome = Some(name(text));
     }
 
-    /// From now on listings are wrong, or right again.
+    /// From now on listings or polls are wrong, or right again.
     pub(crate) fn lie(&self, lie: Option<Lie>) {
         self.lock().lie = lie;
+        self.changed.send_modify(|count| *count += 1);
     }
 
     pub(crate) fn lies(&self) -> Option<Lie> {
@@ -372,22 +408,10 @@ impl Feed for Memory {
         loop {
             changed.borrow_and_update();
             self.check()?;
-            let (news, nothing) = {
-                let state = self.lock();
-                let adoptions = state.adoptions.clone();
-                let fresh = after == Revision::default();
-                if !fresh && (after < state.kept_from || after.epoch != state.at.epoch) {
-                    return Err(Error::RevisionGone);
-                }
-                let mut newer = state.log.range(..).filter(|(at, _)| fresh || **at > after);
-                let items: Vec<_> =
-                    newer.by_ref().take(limit as usize).map(|(_, change)| change.clone()).collect();
-                let more = newer.next().is_some();
-                let last = items.last().map(|change| change.revision).filter(|_| more);
-                let up_to = last.unwrap_or(state.at);
-                let nothing = items.is_empty() && up_to == after && adoptions.is_empty();
-                (News { changes: Changes { items, up_to, more }, adoptions }, nothing)
-            };
+            let news = self.lock().news(after, limit)?;
+            let nothing = news.changes.items.is_empty()
+                && news.changes.up_to == after
+                && news.adoptions.is_empty();
             if !nothing || tokio::time::timeout_at(deadline, changed.changed()).await.is_err() {
                 return Ok(news);
             }
@@ -402,7 +426,7 @@ impl Feed for Memory {
             Some(Lie::Empty) => 0,
             Some(Lie::Only(count)) => count,
             Some(Lie::Broken) => return Err(Error::Nonsense("the listing broke off".to_owned())),
-            Some(Lie::Back) | None => usize::MAX,
+            Some(Lie::Back | Lie::Poll { .. }) | None => usize::MAX,
         };
         let items = live.take(count).cloned().collect();
         let back = i64::from(state.lie == Some(Lie::Back));
