@@ -25,6 +25,9 @@ pub(crate) fn is_said_by_an_edge(request: &Request) -> bool {
 /// The longest an edge may wait in one poll.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
+/// Being woken is a hint that can be missed: a poll that waits looks at least this often.
+pub const UNASKED_LOOK: Duration = Duration::from_secs(10);
+
 /// A caller who may act for the edge it names: the edge's own token, or an admin's.
 pub(crate) struct AtEdge {
     pub(crate) caller: Caller,

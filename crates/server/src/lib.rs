@@ -34,6 +34,7 @@ mod view;
 mod vital;
 mod webhook;
 
+pub use edge::UNASKED_LOOK;
 pub use guard::{Guard, Leadership, Writes};
 pub use look::Look;
 pub use metrics::Metrics;

@@ -113,6 +113,12 @@ impl AppState {
         alert::gather::settle(self, fence).await
     }
 
+    /// How many edges wait here for changes.
+    #[must_use]
+    pub fn edges_waiting(&self) -> usize {
+        POLLS.saturating_sub(self.polls.available_permits())
+    }
+
     /// How long nobody has been known to lead, as far as anybody looked.
     pub(crate) fn leaderless(&self) -> Option<Duration> {
         let known = self.cluster.master().is_some();

@@ -149,6 +149,8 @@ async fn signs_of_life_come_in_time_also_when_nothing_changes() {
         stage.memory.until_within(Duration::from_millis(10_001), "a sign of life", sign).await;
     }
     assert!(stage.memory.reports().iter().all(|report| report.observations.is_empty()));
+    // Two hundred seconds, and each question waits for thirty.
+    assert!(stage.memory.polls.load(Relaxed) <= 7);
 }
 
 #[tokio::test(start_paused = true)]

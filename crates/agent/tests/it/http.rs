@@ -187,7 +187,7 @@ async fn a_listing_without_its_end_is_not_believed() {
 }
 
 #[tokio::test]
-async fn the_agents_loop_runs_over_http_and_idles_in_long_polls() {
+async fn the_agents_loop_runs_over_http() {
     let (memory, authority) = (Arc::new(Memory::default()), Authority::new());
     let plane = Plane::start(memory.clone()).await;
     let (feed, target) = (HttpFeed::new(plane.feed()).unwrap(), Arc::new(Scripted::default()));
@@ -203,6 +203,36 @@ async fn the_agents_loop_runs_over_http_and_idles_in_long_polls() {
     memory.forget_edge();
     let next = memory.deploy(&authority.issue("next.test"));
     memory.until_seen("next.test", Some(&next)).await;
+}
+
+/// The signs of life are the clock here: while many of them come, one poll stays open, and nothing else is asked.
+#[tokio::test]
+async fn an_agent_with_nothing_to_do_idles_in_one_long_poll() {
+    let (memory, authority) = (Arc::new(Memory::default()), Authority::new());
+    let plane = Plane::start(memory.clone()).await;
+    let (feed, target) = (HttpFeed::new(plane.feed()).unwrap(), Arc::new(Scripted::default()));
+    let config = AgentConfig { heartbeat: Duration::from_millis(10), ..AgentConfig::default() };
+    let _running = Running::start(Arc::new(feed), target, config);
+    let sha256 = memory.deploy(&authority.issue("shop.test"));
+    memory.until_seen("shop.test", Some(&sha256)).await;
+    let idle = eventually(LIMIT, "all to be reported and a poll to wait", async || {
+        let asked = plane.asked();
+        match memory.acknowledged() == memory.at() && asked.open == 1 {
+            true => Ok(asked),
+            false => Err(format!("{asked:?}")),
+        }
+    })
+    .await;
+    for _ in 0..100 {
+        let signs = memory.reports().len();
+        let next = |memory: &Memory| (memory.reports().len() > signs).then_some(());
+        memory.until("a sign of life", next).await;
+        assert_eq!(plane.asked(), idle);
+    }
+    // And it is this poll that brings what is new.
+    let sha256 = memory.deploy(&authority.issue("next.test"));
+    memory.until_seen("next.test", Some(&sha256)).await;
+    assert!(plane.asked().answered > idle.answered);
 }
 
 #[tokio::test]

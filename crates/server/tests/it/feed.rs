@@ -4,16 +4,19 @@ use std::time::Duration;
 
 use axum::body::Body;
 use holdfast_model::{CertificateSummary, DomainId, Hostname, Outcome, Policy, Timestamp, decide};
-use holdfast_server::token;
+use holdfast_server::{UNASKED_LOOK, token};
 use holdfast_store::{
-    Actor, Commit, Import, NewCertificate, NewDomain, NewToken, Products, Scope, Secret,
+    Actor, Commit, Import, NewCertificate, NewDomain, NewToken, Products, Scope, Secret, Topic,
 };
-use holdfast_testkit::pace;
+use holdfast_testkit::{eventually, pace};
 use http::{Method, StatusCode, header};
 use serde_json::{Value, json};
 
 use crate::bundle::{import, imported};
 use crate::kit::{Answer, Kit, asked, worker};
+
+/// Longest wait for what should happen soon.
+const SOON: Duration = Duration::from_secs(30);
 
 /// Asks as an edge.
 pub(crate) async fn ask(kit: &Kit, token: &str, method: Method, path: &str, body: Value) -> Answer {
@@ -172,23 +175,34 @@ async fn an_edge_learns_fetches_and_reports_on_postgres() {
     the_whole_walk(kit).await;
 }
 
+/// Deploys at `other` as soon as an edge waits at `kit`, and gives what the edge is told. Its wait is over before it would look
+/// unasked: unless it is woken, it is told of nothing.
+async fn told_of_a_deployment(kit: &Kit, other: &Kit) -> Value {
+    let name = "new.example.com";
+    let id = imported(other, name, &import(name)).await["id"].as_str().unwrap().to_owned();
+    let first = get(kit, "/v1/edges/edge-1/changes?after=0.0").await.expect(200);
+    let (after, wait) = (first["up_to"].as_str().unwrap(), UNASKED_LOOK.as_secs() - 1);
+    let path = format!("/v1/edges/edge-1/changes?after={after}&wait={wait}");
+    let deployed = async {
+        eventually(SOON, "the edge to wait", async || match kit.state.edges_waiting() {
+            1 => Ok(()),
+            count => Err(count),
+        })
+        .await;
+        hand_out(other, &id).await;
+    };
+    let (told, ()) = tokio::join!(get(kit, &path), deployed);
+    told.expect(200)
+}
+
 #[tokio::test]
 async fn a_poll_with_nothing_new_waits_for_a_deployment() {
     let kit = plain().await;
     register(&kit).await;
-    let (_, _) = deploy(&kit, "old.example.com").await;
-    let first = get(&kit, "/v1/edges/edge-1/changes?after=0.0").await.expect(200);
-    let path =
-        format!("/v1/edges/edge-1/changes?after={}&wait=30", first["up_to"].as_str().unwrap());
-    let poll = get(&kit, &path);
-    let deployed = async {
-        // The poll is on its way by the time this much was done; sooner or later is the same.
-        deploy(&kit, "new.example.com").await;
-    };
-    let (changes, ()) = tokio::join!(poll, deployed);
-    let changes = changes.expect(200);
-    assert_eq!(changes["items"][0]["name"], "new.example.com");
-    assert_eq!(changes["items"].as_array().unwrap().len(), 1);
+    deploy(&kit, "old.example.com").await;
+    let told = told_of_a_deployment(&kit, &kit).await;
+    assert_eq!(told["items"][0]["name"], "new.example.com");
+    assert_eq!(told["items"].as_array().unwrap().len(), 1);
 }
 
 /// The edge waits at one replica, and the certificate is committed by another.
@@ -196,13 +210,10 @@ async fn a_poll_with_nothing_new_waits_for_a_deployment() {
 async fn a_poll_is_woken_by_a_commit_of_another_replica() {
     let (kit, other) = Kit::two_on_postgres(|settings| settings.allow_plaintext = true).await;
     register(&kit).await;
-    let first = get(&kit, "/v1/edges/edge-1/changes?after=0.0").await.expect(200);
-    let path =
-        format!("/v1/edges/edge-1/changes?after={}&wait=30", first["up_to"].as_str().unwrap());
-    let poll = get(&kit, &path);
-    let deployed = async { deploy(&other, "shop.example.com").await };
-    let (changes, _) = tokio::join!(poll, deployed);
-    assert_eq!(changes.expect(200)["items"][0]["name"], "shop.example.com");
+    // It hears of others from here on; that it does is a reason to wake everybody, and not the one this is about.
+    kit.store.wake(Topic::Deployments).wait_for(|rung| *rung > 0).await.unwrap();
+    let told = told_of_a_deployment(&kit, &other).await;
+    assert_eq!(told["items"][0]["name"], "new.example.com");
 }
 
 #[tokio::test]

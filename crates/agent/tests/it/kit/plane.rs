@@ -30,6 +30,7 @@ pub(crate) struct Plane {
     pub(crate) address: SocketAddr,
     scheme: &'static str,
     pub(crate) requests: Arc<AtomicU64>,
+    tally: Arc<Tally>,
     scratch: Scratch,
     serving: AbortHandle,
 }
@@ -44,6 +45,43 @@ impl Drop for Plane {
 struct Shared {
     memory: Arc<Memory>,
     requests: Arc<AtomicU64>,
+    tally: Arc<Tally>,
+}
+
+/// Of the requests, which were what.
+#[derive(Default)]
+struct Tally {
+    open: AtomicU64,
+    answered: AtomicU64,
+    reports: AtomicU64,
+}
+
+/// A poll until it is answered, or nobody waits for the answer any more.
+struct Poll(Arc<Tally>);
+
+impl Poll {
+    fn open(tally: &Arc<Tally>) -> Self {
+        tally.open.fetch_add(1, Relaxed);
+        Self(tally.clone())
+    }
+}
+
+impl Drop for Poll {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Relaxed);
+        self.0.answered.fetch_add(1, Relaxed);
+    }
+}
+
+/// What a server was asked, but for reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// Polls that wait for an answer.
+    pub(crate) open: u64,
+    /// Polls that have one.
+    pub(crate) answered: u64,
+    /// Whatever else.
+    pub(crate) others: u64,
 }
 
 impl Plane {
@@ -57,8 +95,8 @@ impl Plane {
     }
 
     async fn serve(memory: Arc<Memory>, tls: Option<Arc<rustls::ServerConfig>>) -> Self {
-        let requests = Arc::new(AtomicU64::new(0));
-        let shared = Shared { memory, requests: requests.clone() };
+        let (requests, tally) = (Arc::new(AtomicU64::new(0)), Arc::<Tally>::default());
+        let shared = Shared { memory, requests: requests.clone(), tally: tally.clone() };
         let router = Router::new()
             .route("/v1/edges/{edge}", put(register))
             .route("/v1/edges/{edge}/changes", get(changes))
@@ -77,7 +115,13 @@ impl Plane {
         };
         let scratch = Scratch::new().unwrap();
         scratch.write("token", format!("{TOKEN}\n")).unwrap();
-        Self { address, scheme, requests, scratch, serving: serving.abort_handle() }
+        Self { address, scheme, requests, tally, scratch, serving: serving.abort_handle() }
+    }
+
+    pub(crate) fn asked(&self) -> Asked {
+        let Tally { open, answered, reports } = &*self.tally;
+        let [open, answered, reports] = [open, answered, reports].map(|count| count.load(Relaxed));
+        Asked { open, answered, others: self.requests.load(Relaxed) - open - answered - reports }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -137,7 +181,7 @@ async fn register(State(shared): State<Shared>, headers: HeaderMap) -> Result<Re
 }
 
 #[derive(Deserialize)]
-struct Asked {
+struct Question {
     after: String,
     wait: u64,
     limit: u32,
@@ -154,9 +198,10 @@ fn item(change: &Change) -> Value {
 async fn changes(
     State(shared): State<Shared>,
     headers: HeaderMap,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<Question>,
 ) -> Result<Response, Response> {
     shared.admit(&headers)?;
+    let _poll = Poll::open(&shared.tally);
     let after = asked.after.parse().unwrap();
     let news = shared.memory.changes(after, asked.limit, Duration::from_secs(asked.wait)).await;
     let news = news.map_err(|error| refused(&error))?;
@@ -220,6 +265,7 @@ async fn report(
     Json(body): Json<Value>,
 ) -> Result<Response, Response> {
     shared.admit(&headers)?;
+    shared.tally.reports.fetch_add(1, Relaxed);
     let list = |key: &str| body[key].as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let observations = list("observations").into_iter().map(|seen| Observation {

@@ -9,13 +9,10 @@ use http::header;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 
-use crate::edge::{AtEdge, LONGEST_WAIT};
+use crate::edge::{AtEdge, LONGEST_WAIT, UNASKED_LOOK};
 use crate::query::{self, Params};
 use crate::view::ChangesView;
 use crate::{AppState, Kind, Problem, field};
-
-/// Being woken is a hint that can be missed: look at least this often.
-const LOOK: Duration = Duration::from_secs(10);
 
 /// Between two looks at first, however often deployments of other groups wake us.
 const PACE: Duration = Duration::from_millis(20);
@@ -104,7 +101,7 @@ pub(in crate::routes) async fn poll(
             () = sleep_until(deadline) => return Ok(answer(found)),
             // Nobody will wake us any more: only the clock is left.
             Ok(()) = woken.changed() => sleep_until((looked + pace).min(deadline)).await,
-            () = sleep_until(looked + LOOK) => {}
+            () = sleep_until(looked + UNASKED_LOOK) => {}
         }
         woken.mark_unchanged();
         found = look(&state, &known, &asked).await?;
