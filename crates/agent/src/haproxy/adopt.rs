@@ -136,7 +136,9 @@ async fn look_at(file: PathBuf, own: PathBuf, changed: Vec<PathBuf>) -> Result<P
         let pem = std::fs::read(&file).map_err(|source| unusable(&file, source))?;
         let real = |path: &Path| path.canonicalize().map_err(|source| unusable(path, source));
         if real(&file)?.starts_with(real(&own)?) {
-            return Err(Error::Unconfigurable("it is a file of the agent's by another name".into()));
+            return Err(Error::Unconfigurable(
+                "it is a file of the agent's by another name".into(),
+            ));
         }
         for directory in changed {
             rustix::fs::access(&directory, Access::WRITE_OK)

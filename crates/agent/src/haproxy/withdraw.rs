@@ -54,10 +54,8 @@ async fn take_one(
     let own = disk.crt_list.to_str();
     let places = memory.places(&file).into_iter();
     // Ours was written before.
-    let lists: Vec<_> = places
-        .filter(|(list, _)| Some(*list) != own)
-        .map(|(list, _)| list.to_owned())
-        .collect();
+    let lists: Vec<_> =
+        places.filter(|(list, _)| Some(*list) != own).map(|(list, _)| list.to_owned()).collect();
     if !lists.is_empty() {
         let gone = HashSet::from([file.clone()]);
         let unlist = move || lists.iter().try_for_each(|list| Disk::unlist(list, &gone));

@@ -26,9 +26,9 @@ impl Site {
         let replica = Replica::start(&network, Database::Sqlite, edge).await;
         let (haproxy, listen) = (Haproxy::prepare().unwrap(), free_port().unwrap());
         let mut site = Self { network, replica, haproxy, agent: None, listen };
-        let token = site.replica.run([
-            "token", "create", "--scope", "edge", "--edge", "edge-1", "--group", "default",
-        ]);
+        let token = site
+            .replica
+            .run(["token", "create", "--scope", "edge", "--edge", "edge-1", "--group", "default"]);
         // As `> edge.token` writes it.
         site.haproxy.scratch().write("edge.token", token.done().stdout).unwrap();
         site.configure("apply");

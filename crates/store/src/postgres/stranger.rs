@@ -6,7 +6,8 @@ use sqlx::Postgres;
 
 use super::{PostgresStore, sql};
 use crate::{
-    Actor, Adopt, Adopted, Adoption, EdgeId, Found, Page, Paged, Result, Stranger, Strangers, Topic,
+    Actor, Adopt, Adopted, Adoption, EdgeId, Found, Page, Paged, Result, Stranger, Strangers,
+    Topic,
     page::paged,
     pool::Transaction,
     row::{Fields as _, adoption, found},

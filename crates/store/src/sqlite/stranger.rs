@@ -7,7 +7,8 @@ use holdfast_model::Note;
 
 use super::{SqliteStore, Tx, event, now, sql, time};
 use crate::{
-    Actor, Adopt, Adopted, Adoption, EdgeId, Found, Page, Paged, Result, Stranger, Strangers, Topic,
+    Actor, Adopt, Adopted, Adoption, EdgeId, Found, Page, Paged, Result, Stranger, Strangers,
+    Topic,
     page::paged,
     row::{Fields as _, adoption, found},
     stranger::{MANY, adoption_subject},

@@ -237,7 +237,9 @@ async fn nothing_of_it_stays_behind(raw: Raw) {
     store.remove_edge("removed", &actor()).await.unwrap().unwrap();
     edge(&store, "moved", "us").await;
     while store.forget_departed(None, 1).await.unwrap().is_some() {}
-    for table in ["observation", "stranger", "adoption", "adoption_refusal", "edge_session", "departed_edge"] {
+    for table in
+        ["observation", "stranger", "adoption", "adoption_refusal", "edge_session", "departed_edge"]
+    {
         let left = raw.number(&format!("SELECT count(*) FROM {table}")).await;
         assert_eq!(left, 0, "{table}");
     }

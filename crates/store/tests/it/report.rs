@@ -48,7 +48,11 @@ async fn believed(store: &SharedStore, edge: EdgeId, domain: DomainId) -> String
     let known = store.edges().await.unwrap().remove(0);
     let files = store.strangers(edge, &Page { limit: 9, after: None }).await.unwrap().items;
     let seen = store.deployment(domain).await.unwrap().seen.unwrap().sha256;
-    let said = [known.last_error.unwrap().detail, known.agent.mode.unwrap(), files[0].stranger.file.clone()];
+    let said = [
+        known.last_error.unwrap().detail,
+        known.agent.mode.unwrap(),
+        files[0].stranger.file.clone(),
+    ];
     assert!(said.iter().all(|word| *word == seen), "{seen}: {said:?}");
     seen
 }
