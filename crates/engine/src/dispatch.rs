@@ -212,13 +212,14 @@ impl<'a> Dispatcher<'a> {
         let mut full = room.shared == 0;
         if room.total() > 0 {
             let (who, hold) = (&self.shared.config.claimant, self.shared.config.claim);
+            let until = Instant::now() + hold;
             let batch = self.shared.store.claim_lanes(who, &room, hold).await?;
             self.shared.clock.set(batch.now);
             let lanes: Vec<_> = batch.work.iter().map(|one| Lane::of(&one.domain)).collect();
             full = room.is_used_up(&lanes);
             for (claimed, lane) in batch.work.into_iter().zip(lanes) {
                 let place = self.lanes.take(lane);
-                self.start(claimed, place);
+                self.start(claimed, until, place);
             }
             next_due_at = batch.next_due_at;
         }
@@ -241,6 +242,7 @@ impl<'a> Dispatcher<'a> {
             Err(again_at) => return Ok(again_at),
         };
         let (who, hold) = (&self.shared.config.claimant, self.shared.config.claim);
+        let until = Instant::now() + hold;
         let admission =
             self.shared.store.admit(who, account, self.shared.ca.limits(), room, hold).await?;
         self.shared.clock.set(admission.now);
@@ -249,7 +251,7 @@ impl<'a> Dispatcher<'a> {
                 tracing::error!(domain = %claimed.domain.id, "claimed more than there is room for");
                 break;
             };
-            self.start(claimed, place);
+            self.start(claimed, until, place);
         }
         Ok(admission.ask_again_at.map(|at| self.instant(at)))
     }
@@ -258,8 +260,8 @@ impl<'a> Dispatcher<'a> {
         Instant::now() + self.shared.clock.until(at)
     }
 
-    /// Begins work on a domain; `place` is the room it takes.
-    fn start<P: Send + 'static>(&self, claimed: Claimed, place: P) {
+    /// Begins work on a domain, which is ours `until` then; `place` is the room it takes.
+    fn start<P: Send + 'static>(&self, claimed: Claimed, until: Instant, place: P) {
         let shared = self.shared.clone();
         self.tasks.spawn(async move {
             // Held by a guard, so that also a panic lets go of it and the claim lapses.
@@ -269,11 +271,8 @@ impl<'a> Dispatcher<'a> {
                 epoch: claimed.epoch,
                 place: Some(place),
             };
-            let lost = shared.holds.take(held.id, held.epoch);
-            tokio::select! {
-                () = drive(&shared, claimed) => {}
-                () = lost.cancelled() => {}
-            }
+            let claim = (held.id, held.epoch);
+            shared.holds.work(claim, until, drive(&shared, claimed)).await;
         });
     }
 }
