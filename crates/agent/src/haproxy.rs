@@ -181,7 +181,7 @@ impl HaproxyTarget {
         let identity = runtime.identity().await?;
         let known = state.compared.take().as_ref() == Some(&identity);
         if !known {
-            self.refill(state, &mut runtime).await?;
+            self.refill(state, &mut runtime, &identity).await?;
             state.mended = true;
         }
         state.torn = true;

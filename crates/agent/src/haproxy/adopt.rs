@@ -10,9 +10,10 @@ use holdfast_model::{Hostname, Note};
 use holdfast_store::{Adoption, Stranger};
 use rustix::fs::Access;
 
-use super::disk::{Entry, unusable};
+use super::disk::{Disk, Entry, unusable};
 use super::memory::Memory;
 use super::runtime::Runtime;
+use super::stranger::Strangers;
 use super::{HaproxyTarget, State};
 use crate::checked::Print;
 use crate::turn::blocking;
@@ -79,7 +80,13 @@ impl HaproxyTarget {
                 "it is also served for {some}, which would stop; have Holdfast serve that too, or take it off the file"
             )));
         }
+        if let Some(why) = is_shared(&state.strangers, disk, stranger) {
+            return Err(refuse(why));
+        }
         let is_replaced = stranger.names.len() > 1 || held.is_some();
+        if let Some(why) = is_replaced.then(|| is_irreplaceable(memory, file)).flatten() {
+            return Err(refuse(why.to_owned()));
+        }
         let changed = match is_replaced {
             true => directories(memory, file),
             false => Path::new(file).parent().map(Path::to_owned).into_iter().collect(),
@@ -117,6 +124,34 @@ impl HaproxyTarget {
             }
         }
         Ok(false)
+    }
+}
+
+/// Is one of its names served from another file too, which is not ours in its own place? Then it is not clear who is served from where.
+fn is_shared(strangers: &Strangers, disk: &Disk, stranger: &Stranger) -> Option<String> {
+    stranger.names.iter().find_map(|name| {
+        let other = strangers.all_of(name).find(|other| other.file != stranger.file);
+        let entry = Hostname::parse_host(name).ok().and_then(|name| disk.entries.get(&name));
+        let adopted = entry.and_then(|entry| entry.adopted.as_ref());
+        let other = other.map(|other| &other.file).or(adopted)?;
+        Some(format!("{other} is served for {name} too; take the name off one of them first"))
+    })
+}
+
+/// Why files of ours could not take its place.
+fn is_irreplaceable(memory: &Memory, file: &str) -> Option<&'static str> {
+    let lines = memory.lists.values().map(|lines| lines.iter().filter(|line| line.file == file));
+    let lists: Vec<Vec<_>> =
+        lines.map(Iterator::collect).filter(|lines: &Vec<_>| !lines.is_empty()).collect();
+    match &lists[..] {
+        [] => Some(
+            "it stands on the bind line itself; put it on a crt-list first, and reload HAProxy",
+        ),
+        [lines] if lines.iter().any(|line| line.has_options) => Some(
+            "its line has options of its own, which ours would be without; take them off, or the names apart",
+        ),
+        [_] => None,
+        _ => Some("it stands on several lists; take it off all but one first"),
     }
 }
 

@@ -5,8 +5,11 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use holdfast_gateway::files::{self, Access};
+use holdfast_gateway::point::Point;
 use holdfast_model::Hostname;
 use tokio::task::JoinHandle;
 
@@ -126,13 +129,33 @@ impl Disk {
         if path.is_dir() {
             return Ok(());
         }
-        let before = read(path)?;
-        let is_kept =
-            |line: &&str| !line.split_whitespace().next().is_some_and(|file| gone.contains(file));
-        let kept = before.lines().filter(is_kept);
+        // What may be a link is written where it leads.
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let before = read(&path)?;
+        let kept = before.lines().filter(|line| !gone.iter().any(|file| names(line, file)));
         let after: String = kept.map(|line| format!("{line}\n")).collect();
-        if after == before { Ok(()) } else { write(path, after.as_bytes()) }
+        if after == before {
+            return Ok(());
+        }
+        let mode = std::fs::metadata(&path).map_or(0o600, |about| about.mode());
+        let access = if mode & 0o004 == 0 { Access::Private } else { Access::Public };
+        Ok(files::write(Point::FILE_EDGE, &path, after.as_bytes(), access)?)
     }
+}
+
+/// Does a line of a list stand for this file, as HAProxy knows it? It may be relative to `crt-base`, which we do not know, and may leave out
+/// the ending of a kind of key.
+fn names(line: &str, file: &str) -> bool {
+    let word = line.split([' ', '\t', '[']).find(|word| !word.is_empty()).unwrap_or_default();
+    if word.is_empty() || word.starts_with('#') {
+        return false;
+    }
+    let kinds = [".rsa", ".ecdsa", ".dsa"].iter().filter_map(|kind| file.strip_suffix(kind));
+    std::iter::once(file).chain(kinds).any(|file| {
+        let before = file.strip_suffix(word);
+        before == Some("")
+            || !word.starts_with('/') && before.is_some_and(|base| base.ends_with('/'))
+    })
 }
 
 fn line(directory: &str, name: &str) -> String {
@@ -206,6 +229,24 @@ mod tests {
         let going = HashSet::from([Hostname::parse("b.test").unwrap()]);
         ground.disk.write_list(&going).await.unwrap();
         assert_eq!(ground.text(), wanted.replace("c/b.test.pem b.test\n", ""));
+    }
+
+    #[test]
+    fn a_line_stands_for_a_file_in_several_ways() {
+        for (line, file, wanted) in [
+            ("/d/a.pem", "/d/a.pem", true),
+            ("  /d/a.pem [alpn h2] a.test", "/d/a.pem", true),
+            ("/d/a.pem[alpn h2]", "/d/a.pem", true),
+            ("sub/a.pem a.test", "/d/sub/a.pem", true),
+            ("/d/a.pem", "/d/a.pem.ecdsa", true),
+            ("a.pem", "/d/a.pem.rsa", true),
+            ("a.pem", "/d/aa.pem", false),
+            ("/d/a.pem", "/x/d/a.pem", false),
+            ("# /d/a.pem", "/d/a.pem", false),
+            ("", "/d/a.pem", false),
+        ] {
+            assert_eq!(names(line, file), wanted, "{line} {file}");
+        }
     }
 
     #[tokio::test]

@@ -20,6 +20,8 @@ pub(super) struct Listed {
     pub(super) line: u64,
     /// For which names; empty: for those of the certificate.
     pub(super) filters: Vec<String>,
+    /// Is it served otherwise than the bind line says?
+    pub(super) has_options: bool,
 }
 
 /// A certificate, as HAProxy shows it.
@@ -57,20 +59,15 @@ impl Shown {
             said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).map(str::trim)
         };
         let alternatives = field("Subject Alternative Name").unwrap_or_default();
-        let mut names: Vec<String> = alternatives
-            .split(',')
-            .filter_map(|name| name.trim().strip_prefix("DNS:"))
-            .map(str::to_ascii_lowercase)
-            .collect();
-        if names.is_empty() {
-            let subject = field("Subject").unwrap_or_default();
-            names.extend(
-                subject
-                    .split('/')
-                    .find_map(|part| part.strip_prefix("CN="))
-                    .map(str::to_ascii_lowercase),
-            );
-        }
+        let alternatives =
+            alternatives.split(',').filter_map(|name| name.trim().strip_prefix("DNS:"));
+        // HAProxy serves the common name too; what visitors cannot ask for is of no interest.
+        let subject = field("Subject").unwrap_or_default();
+        let common = subject.split('/').filter_map(|part| part.strip_prefix("CN="));
+        let common = common.filter(|name| name.contains('.') && !name.contains(' '));
+        let mut names: Vec<_> = alternatives.chain(common).map(str::to_ascii_lowercase).collect();
+        let mut seen = HashSet::new();
+        names.retain(|name| seen.insert(name.clone()));
         Self { sha1: field("SHA1 FingerPrint").and_then(from_hex), names }
     }
 }
@@ -134,12 +131,13 @@ fn line(text: &str) -> Option<Listed> {
     let (place, rest) = text.split_once(' ').unwrap_or((text, ""));
     let (file, line) = place.rsplit_once(':')?;
     // Options stand in brackets before the names.
-    let rest = match rest.trim_start().starts_with('[') {
+    let has_options = rest.trim_start().starts_with('[');
+    let rest = match has_options {
         true => rest.split_once(']').map_or("", |(_, rest)| rest),
         false => rest,
     };
     let filters = rest.split_whitespace().map(str::to_owned).collect();
-    Some(Listed { file: file.to_owned(), line: line.parse().ok()?, filters })
+    Some(Listed { file: file.to_owned(), line: line.parse().ok()?, filters, has_options })
 }
 
 fn from_hex(text: &str) -> Option<[u8; 20]> {
@@ -163,10 +161,12 @@ mod tests {
             file: "/d/a.pem".to_owned(),
             line: 3,
             filters: filters.iter().map(|&one| one.to_owned()).collect(),
+            has_options: false,
         };
         assert_eq!(line("/d/a.pem:3 a.test b.test"), Some(with(&["a.test", "b.test"])));
         assert_eq!(line("/d/a.pem:3"), Some(with(&[])));
-        assert_eq!(line("/d/a.pem:3 [alpn h2 verify none] a.test"), Some(with(&["a.test"])));
+        let with_options = Listed { has_options: true, ..with(&["a.test"]) };
+        assert_eq!(line("/d/a.pem:3 [alpn h2 verify none] a.test"), Some(with_options));
         assert_eq!(line("# /d/list"), None);
         let said = "# transaction\n*/d/a.pem\n# filename\n/d/a.pem\n/d/b.pem";
         assert_eq!(names(said), ["/d/a.pem", "/d/b.pem"].map(str::to_owned).into());
@@ -175,9 +175,11 @@ mod tests {
     #[test]
     fn certificates_are_understood() {
         let said = "Filename: /d/a.pem\nStatus: Used\nSubject Alternative Name: DNS:A.test, DNS:b.test, IP Address:1.2.3.4\n\
-            SHA1 FingerPrint: 3357858E76B94759FBA7BD60500337202CA88A1E\nSubject: /CN=other.test\n";
+            SHA1 FingerPrint: 3357858E76B94759FBA7BD60500337202CA88A1E\nSubject: /O=x/CN=other.test\n";
         let known = Shown::of(said);
-        assert_eq!(known.names, ["a.test", "b.test"]);
+        assert_eq!(known.names, ["a.test", "b.test", "other.test"]);
+        let without = said.replace("other.test", "A.test/CN=My shop v1.2");
+        assert_eq!(Shown::of(&without).names, ["a.test", "b.test"]);
         assert_eq!(known.sha1.map(|sha1| sha1[0]), Some(0x33));
         assert_eq!(Shown::of("Subject: /O=x/CN=Only.test").names, ["only.test"]);
         assert_eq!(Shown::of("Filename: /d/a.pem\nStatus: Empty"), Shown::default());

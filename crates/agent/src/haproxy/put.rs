@@ -319,18 +319,19 @@ fn wanted(
         let is_right = entry.is_some_and(|entry| {
             entry.loaded && entry.listed && Some(&entry.print.sha256_hex()) == sha256
         });
-        if is_right && !disk.is_off_list(&change.name) {
-            continue;
-        }
-        match state.strangers.of(change.name.as_str()) {
-            Some(stranger) if entry.is_none() && !disk.replacing.has(stranger) => {
-                let (name, file) = (change.name.to_string(), stranger.file.clone());
-                set(results, at, Err(Error::Shadowed { name, file }.note()));
-            }
-            _ => {
-                let file = disk.file(&change.name);
-                wanted.push(Wanted { at, change: change.clone(), file });
-            }
+        let mut strangers = state.strangers.all_of(change.name.as_str());
+        let is_done = is_right && !disk.is_off_list(&change.name);
+        let shadow = strangers.find(|one| match disk.replacing.has(one) {
+            // HAProxy has not let go of it.
+            true => is_done,
+            false => entry.is_none(),
+        });
+        if let Some(stranger) = shadow {
+            let (name, file) = (change.name.to_string(), stranger.file.clone());
+            set(results, at, Err(Error::Shadowed { name, file }.note()));
+        } else if !is_done {
+            let file = disk.file(&change.name);
+            wanted.push(Wanted { at, change: change.clone(), file });
         }
     }
     Ok(wanted)

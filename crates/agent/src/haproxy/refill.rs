@@ -11,7 +11,7 @@ use super::disk::{Disk, Entry, unusable};
 use super::memory::{Memory, add, show};
 use super::put::another;
 use super::replace;
-use super::runtime::Runtime;
+use super::runtime::{Identity, Runtime};
 use super::stranger::Strangers;
 use super::transaction::{self, Step};
 use super::{HaproxyTarget, State};
@@ -20,7 +20,12 @@ use crate::{Error, Result};
 
 impl HaproxyTarget {
     /// Compares memory with disk, and loads what is missing or different.
-    pub(super) async fn refill(&self, state: &mut State, runtime: &mut Runtime) -> Result<()> {
+    pub(super) async fn refill(
+        &self,
+        state: &mut State,
+        runtime: &mut Runtime,
+        process: &Identity,
+    ) -> Result<()> {
         let list = self.crt_list();
         let disk = state.disk()?;
         // Whoever gave up half-way may have left a transaction open.
@@ -55,7 +60,7 @@ impl HaproxyTarget {
         let others: Vec<_> =
             memory.certificates.iter().filter(|file| !ours(file)).cloned().collect();
         state.strangers = Strangers::read(runtime, &memory, others).await?;
-        replace::take_away(disk, runtime, &memory, &mut state.strangers).await
+        replace::take_away(disk, runtime, process, &memory, &mut state.strangers).await
     }
 
     async fn mend(&self, disk: &mut Disk, runtime: &mut Runtime, memory: &Memory) -> Result<()> {

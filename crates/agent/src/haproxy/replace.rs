@@ -4,7 +4,7 @@
 //! beside it, and once each of its names has one, it is taken out of memory and off the lists: at no moment a name is without. The
 //! file itself stays on disk.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use holdfast_store::Stranger;
 
 use super::disk::{Disk, unusable, write};
 use super::memory::{self, Memory};
-use super::runtime::Runtime;
+use super::runtime::{Identity, Runtime};
 use super::stranger::Strangers;
 use crate::{Error, Result};
 
@@ -21,6 +21,8 @@ use crate::{Error, Result};
 pub(super) struct Replacing {
     kept: PathBuf,
     files: BTreeSet<String>,
+    /// Those that are gone, and from which process: one that takes its place may have read the lists before.
+    gone: HashMap<String, Identity>,
 }
 
 impl Replacing {
@@ -30,7 +32,7 @@ impl Replacing {
             Err(error) if error.kind() == ErrorKind::NotFound => BTreeSet::new(),
             Err(source) => return Err(unusable(&kept, source)),
         };
-        Ok(Self { kept, files })
+        Ok(Self { kept, files, gone: HashMap::new() })
     }
 
     pub(super) fn has(&self, stranger: &Stranger) -> bool {
@@ -39,10 +41,6 @@ impl Replacing {
 
     pub(super) fn insert(&mut self, file: String) {
         self.files.insert(file);
-    }
-
-    fn forget(&mut self, files: &HashSet<String>) {
-        self.files.retain(|file| !files.contains(file));
     }
 
     pub(super) fn write(&self) -> Result<()> {
@@ -56,48 +54,43 @@ impl Replacing {
 pub(super) async fn take_away(
     disk: &mut Disk,
     runtime: &mut Runtime,
+    process: &Identity,
     memory: &Memory,
     strangers: &mut Strangers,
 ) -> Result<()> {
-    let mut gone = HashSet::new();
-    for file in &disk.replacing.files {
-        let is_gone = match strangers.by_file(file) {
-            Some(stranger) if stranger.names.iter().all(|name| is_ours(disk, name)) => {
-                is_removed(runtime, memory, file).await?
-            }
-            Some(_) => false,
-            // Killed in between, or taken away by somebody else.
-            None => true,
-        };
-        if is_gone {
+    let files: Vec<_> = disk.replacing.files.iter().cloned().collect();
+    let (loaded, missing): (Vec<_>, Vec<_>) =
+        files.into_iter().partition(|file| memory.certificates.contains(file));
+    // As they are now: what is known of strangers may be from a while ago.
+    let now = Strangers::read(runtime, memory, loaded.clone()).await?;
+    let (mut unlisted, mut gone): (HashSet<_>, HashSet<_>) =
+        (missing.into_iter().collect(), HashSet::new());
+    for file in loaded {
+        let is_covered = |one: &Stranger| one.names.iter().all(|name| is_ours(disk, name));
+        // Without a line it is not served: somebody was killed in between.
+        if !memory.places(&file).is_empty() && !now.by_file(&file).is_some_and(is_covered) {
+            continue;
+        }
+        if is_removed(runtime, memory, &file).await? {
             gone.insert(file.clone());
         }
-    }
-    if gone.is_empty() {
-        return Ok(());
+        unlisted.insert(file);
     }
     strangers.forget_all(&gone);
-    let lists: Vec<_> = memory.lists.keys().cloned().collect();
-    let (data, files) = (disk.data.clone(), gone.clone());
-    let unlist = move || {
-        lists.iter().try_for_each(|list| match Path::new(list).is_dir() {
-            true => move_out(Path::new(list), &files, &data),
-            false => Disk::unlist(list, &files),
-        })
-    };
-    match disk.turn.blocking(unlist).await {
-        // Tried again at the next comparison. Until then HAProxy's next start finds it again, and so does the comparison after that.
-        Err(error @ (Error::Disk { .. } | Error::File { .. })) => {
-            let error = crate::error::chain(&error);
-            tracing::warn!(error, "files that gave way are still listed on disk");
-            Ok(())
-        }
-        done => {
-            done?;
-            disk.replacing.forget(&gone);
-            disk.replacing.write()
+    if unlisted.is_empty() || !take_off(disk, memory, unlisted.clone()).await? {
+        return Ok(());
+    }
+    for file in unlisted {
+        let replacing = &mut disk.replacing;
+        if gone.contains(&file) {
+            replacing.gone.insert(file, process.clone());
+        } else if !memory.certificates.contains(&file) && replacing.gone.get(&file) != Some(process)
+        {
+            replacing.gone.remove(&file);
+            replacing.files.remove(&file);
         }
     }
+    disk.replacing.write()
 }
 
 /// Is it served from a file of our own?
@@ -113,13 +106,40 @@ async fn is_removed(runtime: &mut Runtime, memory: &Memory, file: &str) -> Resul
             tracing::info!(file, "a file gave way to files of ours for its names");
             Ok(true)
         }
-        // It is on the bind line itself, or HAProxy's default: it goes when HAProxy starts without it.
+        // HAProxy's default cannot go while it runs. Its next start is without it.
         Err(error @ Error::ProxyRefused { .. }) => {
             let error = crate::error::chain(&error);
-            tracing::warn!(file, error, "a file cannot be removed while HAProxy runs");
+            tracing::warn!(
+                file,
+                error,
+                "a file that is to give way stays until HAProxy is reloaded"
+            );
             Ok(false)
         }
         Err(error) => Err(error),
+    }
+}
+
+/// Takes files off all lists on disk. Where that fails it is tried again at the next comparison: until then HAProxy's next start finds them
+/// again, and so does the comparison after that.
+async fn take_off(disk: &Disk, memory: &Memory, files: HashSet<String>) -> Result<bool> {
+    let lists: Vec<_> = memory.lists.keys().cloned().collect();
+    let data = disk.data.clone();
+    let take_off = move || {
+        let results = lists.iter().map(|list| match Path::new(list).is_dir() {
+            true => move_out(Path::new(list), &files, &data),
+            false => Disk::unlist(list, &files),
+        });
+        // One that cannot be written does not keep the others.
+        results.fold(Ok(()), Result::and)
+    };
+    match disk.turn.blocking(take_off).await {
+        Err(error @ (Error::Disk { .. } | Error::File { .. })) => {
+            let error = crate::error::chain(&error);
+            tracing::warn!(error, "files that gave way are still listed on disk");
+            Ok(false)
+        }
+        done => done.map(|()| true),
     }
 }
 
@@ -127,13 +147,17 @@ async fn is_removed(runtime: &mut Runtime, memory: &Memory, file: &str) -> Resul
 fn move_out(directory: &Path, files: &HashSet<String>, data: &Path) -> Result<()> {
     let kept = data.join("replaced");
     for file in files.iter().map(Path::new).filter(|file| file.parent() == Some(directory)) {
-        let Some(name) = file.file_name() else { continue };
+        let Some(name) = file.file_name().and_then(|name| name.to_str()) else { continue };
         let pem = match std::fs::read(file) {
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             pem => pem.map_err(|source| unusable(file, source))?,
         };
         std::fs::create_dir_all(&kept).map_err(|source| unusable(&kept, source))?;
-        write(&kept.join(name), &pem)?;
+        let taken = |place: &PathBuf| std::fs::read(place).is_ok_and(|other| other != pem);
+        let mut places =
+            (0..).map(|n| if n == 0 { kept.join(name) } else { kept.join(format!("{name}.{n}")) });
+        let Some(place) = places.find(|place| !taken(place)) else { continue };
+        write(&place, &pem)?;
         std::fs::remove_file(file).map_err(|source| unusable(file, source))?;
     }
     Ok(())

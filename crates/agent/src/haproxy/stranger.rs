@@ -1,6 +1,6 @@
 //! Certificates in HAProxy that are none of ours: left alone, and told of.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use holdfast_store::Stranger;
 
@@ -14,7 +14,7 @@ use crate::turn::blocking;
 pub(super) struct Strangers {
     /// By file.
     all: Vec<Stranger>,
-    by_name: HashMap<String, usize>,
+    by_name: HashMap<String, Vec<usize>>,
 }
 
 impl Strangers {
@@ -39,11 +39,12 @@ impl Strangers {
     }
 
     fn new(all: Vec<Stranger>) -> Self {
-        let named = all
-            .iter()
-            .enumerate()
-            .flat_map(|(at, one)| one.names.iter().map(move |name| (name.clone(), at)));
-        let by_name = named.collect();
+        let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
+        for (at, one) in all.iter().enumerate() {
+            for name in &one.names {
+                by_name.entry(name.clone()).or_default().push(at);
+            }
+        }
         Self { all, by_name }
     }
 
@@ -51,9 +52,13 @@ impl Strangers {
         &self.all
     }
 
-    /// The stranger that is served for exactly this name. One for a wildcard gives way.
+    /// A stranger that is served for exactly this name. One for a wildcard gives way.
     pub(super) fn of(&self, name: &str) -> Option<&Stranger> {
-        self.all.get(*self.by_name.get(name)?)
+        self.all_of(name).next()
+    }
+
+    pub(super) fn all_of(&self, name: &str) -> impl Iterator<Item = &Stranger> + use<'_> {
+        self.by_name.get(name).into_iter().flatten().filter_map(|at| self.all.get(*at))
     }
 
     pub(super) fn by_file(&self, file: &str) -> Option<&Stranger> {
@@ -68,20 +73,27 @@ impl Strangers {
     }
 }
 
-/// What each file is listed for, over all lists.
-fn filters(memory: &Memory) -> HashMap<&str, Vec<&str>> {
-    let mut filters: HashMap<&str, Vec<&str>> = HashMap::new();
+/// What each line of each file says that it is for, over all lists.
+fn filters(memory: &Memory) -> HashMap<&str, Vec<&[String]>> {
+    let mut filters: HashMap<&str, Vec<&[String]>> = HashMap::new();
     for line in memory.lists.values().flatten() {
-        filters.entry(&line.file).or_default().extend(line.filters.iter().map(String::as_str));
+        filters.entry(&line.file).or_default().push(&line.filters);
     }
     filters
 }
 
-/// The names that a file is served for: those that its lines say, else those of its certificate, less what is excluded.
-fn served(file: &str, shown: &Shown, filters: &HashMap<&str, Vec<&str>>) -> Vec<String> {
-    let filters = filters.get(file).map_or(&[][..], Vec::as_slice);
+/// The names that a file is served for by any of its lines; what stands on no list is for those of its certificate.
+fn served(file: &str, shown: &Shown, filters: &HashMap<&str, Vec<&[String]>>) -> Vec<String> {
+    let unlisted = [&[][..]];
+    let lines = filters.get(file).map_or(&unlisted[..], Vec::as_slice);
+    let names: BTreeSet<_> = lines.iter().flat_map(|line| served_by(line, shown)).collect();
+    names.into_iter().collect()
+}
+
+/// Those that the line says, else those of the certificate, less what is excluded.
+fn served_by(line: &[String], shown: &Shown) -> Vec<String> {
     let (excluded, wanted): (Vec<&str>, Vec<&str>) =
-        filters.iter().partition(|filter| filter.starts_with('!'));
+        line.iter().map(String::as_str).partition(|filter| filter.starts_with('!'));
     let names = match wanted.is_empty() {
         true => shown.names.clone(),
         false => wanted.iter().map(|name| name.to_ascii_lowercase()).collect(),
@@ -106,14 +118,19 @@ mod tests {
     #[test]
     fn what_a_file_is_served_for() {
         let shown = Shown { sha1: None, names: vec!["a.test".to_owned(), "b.test".to_owned()] };
-        let check = |filters: &[&'static str], wanted: &[&str]| {
-            let filters = HashMap::from([("f", filters.to_vec())]);
+        let check = |lines: &[&[&str]], wanted: &[&str]| {
+            let line = |line: &&[&str]| line.iter().map(|&one| one.to_owned()).collect();
+            let lines: Vec<Vec<String>> = lines.iter().map(line).collect();
+            let filters = HashMap::from([("f", lines.iter().map(Vec::as_slice).collect())]);
             assert_eq!(served("f", &shown, &filters), wanted, "{filters:?}");
         };
-        check(&[], &["a.test", "b.test"]);
-        check(&["!*"], &[]);
-        check(&["!b.test"], &["a.test"]);
-        check(&["B.test", "c.test"], &["b.test", "c.test"]);
+        check(&[&[]], &["a.test", "b.test"]);
+        check(&[&["!*"]], &[]);
+        check(&[&["!b.test"]], &["a.test"]);
+        check(&[&["B.test", "c.test"]], &["b.test", "c.test"]);
+        // Each line by itself.
+        check(&[&[], &["c.test"]], &["a.test", "b.test", "c.test"]);
+        check(&[&["!b.test"], &["b.test"], &["!*"]], &["a.test", "b.test"]);
         assert_eq!(served("g", &shown, &HashMap::new()), ["a.test", "b.test"]);
     }
 }

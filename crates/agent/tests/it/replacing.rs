@@ -6,10 +6,10 @@ use std::sync::Arc;
 use holdfast_agent::Target as _;
 use holdfast_model::Note;
 use holdfast_store::{Adoption, Bundle};
-use holdfast_testkit::Haproxy;
+use holdfast_testkit::{Haproxy, eventually};
 use tokio::sync::mpsc;
 
-use crate::kit::{Authority, Host, Load, Memory, Proxied, Visitor, name, pem};
+use crate::kit::{Authority, Host, LIMIT, Load, Memory, Proxied, Visitor, name, pem};
 
 const BOTH: [&str; 2] = ["shop.test", "www.shop.test"];
 
@@ -22,6 +22,12 @@ enum Place {
     Filtered,
     /// In a directory that HAProxy loads whole.
     Directory,
+    /// On a list, with options of its own.
+    Optional,
+    /// On a list, before all others.
+    First,
+    /// On a list by the end of its path, as with `crt-base`.
+    Relative,
 }
 
 /// A HAProxy that serves both names from one file of its operator's, and that file and certificate.
@@ -37,13 +43,23 @@ async fn foreign(place: Place) -> (Proxied, PathBuf, Bundle) {
         Place::List => format!("{}\n", file.display()),
         Place::Filtered => format!("{} {}\n", file.display(), BOTH.join(" ")),
         Place::Directory => String::new(),
+        Place::Optional => format!("{} [ssl-min-ver TLSv1.2]\n", file.display()),
+        Place::First => String::new(),
+        Place::Relative => "foreign/both.pem\n".to_owned(),
     };
-    let list = format!("{} !*\n{line}# mine\n", default.display());
+    let mut list = format!("{} !*\n{line}# mine\n", default.display());
+    if matches!(place, Place::First) {
+        list = format!("{}\n# mine\n", file.display());
+    }
     let list = haproxy.scratch().write("foreign-list", list).unwrap();
     haproxy = haproxy.with_list(&list);
     if matches!(place, Place::Directory) {
         let directory = haproxy.path().join("foreign");
         haproxy = haproxy.with_directory(&directory);
+    }
+    if matches!(place, Place::Relative) {
+        let base = format!("crt-base {}", haproxy.path().display());
+        haproxy = haproxy.with_global(&base);
     }
     let mut edge = Proxied::with(haproxy).await;
     edge.authority = Arc::new(authority);
@@ -122,6 +138,103 @@ async fn so_does_one_in_a_directory_and_is_kept_elsewhere() {
     let (edge, file) = moves_in(Place::Directory).await;
     assert!(!file.exists());
     assert!(edge.haproxy.path().join("replaced/both.pem").exists());
+}
+
+#[tokio::test]
+async fn so_does_one_that_is_listed_by_the_end_of_its_path() {
+    let (_edge, file) = moves_in(Place::Relative).await;
+    assert!(file.exists());
+}
+
+/// It is told why, and everything stays as it is.
+async fn stays(edge: &Proxied, file: &Path, bundle: &Bundle, why: &str) {
+    let (before, list) = (edge.haproxy.ask("show ssl cert").await.unwrap(), foreign_list(edge));
+    for note in adopt(edge, file, &BOTH).await {
+        let note = note.unwrap();
+        assert!(note.code == "edge-not-adoptable" && note.detail.contains(why), "{note}");
+    }
+    for host in BOTH {
+        assert_eq!(edge.visit(host).await, bundle.summary.sha256);
+    }
+    assert_eq!(edge.haproxy.ask("show ssl cert").await.unwrap(), before);
+    assert_eq!(foreign_list(edge), list);
+}
+
+#[tokio::test]
+async fn one_with_options_of_its_own_stays() {
+    let (edge, file, bundle) = foreign(Place::Optional).await;
+    let _running = edge.run();
+    import(&edge, &bundle);
+    stays(&edge, &file, &bundle, "options of its own").await;
+}
+
+#[tokio::test]
+async fn one_on_another_list_as_well_stays() {
+    let (haproxy, authority) = (Haproxy::prepare().unwrap(), Authority::new());
+    let bundle = authority.issue_for(&BOTH);
+    let file = haproxy.scratch().write("both.pem", pem(&bundle)).unwrap();
+    let write =
+        |list: &str| haproxy.scratch().write(list, format!("{}\n", file.display())).unwrap();
+    let (public, internal) = (write("foreign-list"), write("internal-list"));
+    let (haproxy, _) = haproxy.with_list(&public).with_internal(&internal).unwrap();
+    let mut edge = Proxied::with(haproxy).await;
+    edge.authority = Arc::new(authority);
+    let _running = edge.run();
+    import(&edge, &bundle);
+    stays(&edge, &file, &bundle, "several lists").await;
+}
+
+#[tokio::test]
+async fn where_another_file_has_one_of_its_names_both_stay() {
+    let (edge, file, bundle) = foreign(Place::List).await;
+    let other = edge.authority.issue(BOTH[0]);
+    let second = edge.haproxy.scratch().write("second.pem", pem(&other)).unwrap();
+    edge.load_by_hand(&second.display().to_string(), &other).await;
+    let _running = edge.run();
+    import(&edge, &bundle);
+    stays(&edge, &file, &bundle, "second.pem is served for shop.test too").await;
+    let note = adopt(&edge, &second, &BOTH[..1]).await.remove(0).unwrap();
+    assert!(note.detail.contains("both.pem is served for shop.test too"), "{note}");
+}
+
+/// HAProxy does not let go of its default while it runs: that is told, and its next start is without it.
+#[tokio::test]
+async fn the_default_goes_when_haproxy_is_restarted() {
+    let (mut edge, file, bundle) = foreign(Place::First).await;
+    let _running = edge.run();
+    import(&edge, &bundle);
+    assert_eq!(adopt(&edge, &file, &BOTH).await, [None, None]);
+    let renewed = BOTH.map(|host| edge.deploy(host));
+    for host in BOTH {
+        let shadowed = |memory: &Memory| memory.observed(host)?.error;
+        let note = edge.memory.until("the refusal", shadowed).await;
+        assert!(note.code == "edge-shadowed" && note.detail.contains("both.pem"), "{note}");
+        assert_eq!(edge.visit(host).await, bundle.summary.sha256);
+    }
+    assert!(!foreign_list(&edge).contains("both.pem"));
+    edge.haproxy.restart().await.unwrap();
+    for (host, sha256) in BOTH.iter().zip(&renewed) {
+        edge.memory.until_seen(host, Some(sha256)).await;
+    }
+}
+
+/// A process that read the lists before the file was taken off them takes over: what was said of it still holds.
+#[tokio::test]
+async fn one_that_a_reload_brings_back_goes_again() {
+    let (mut edge, file, bundle) = foreign(Place::List).await;
+    let list = foreign_list(&edge);
+    let _running = edge.run();
+    import(&edge, &bundle);
+    assert_eq!(adopt(&edge, &file, &BOTH).await, [None, None]);
+    let renewed = [edge.served(BOTH[0]).await, edge.served(BOTH[1]).await];
+    edge.haproxy.scratch().write("foreign-list", list).unwrap();
+    edge.haproxy.restart().await.unwrap();
+    eventually(LIMIT, "ours to be served", async || {
+        let seen = [edge.visit(BOTH[0]).await, edge.visit(BOTH[1]).await];
+        let is_listed = foreign_list(&edge).contains("both.pem");
+        if seen == renewed && !is_listed { Ok(()) } else { Err(seen.join(" ")) }
+    })
+    .await;
 }
 
 /// The agent ends after each step; whoever comes next goes on.

@@ -10,8 +10,8 @@ use crate::{Error, Result};
 impl Putting<'_> {
     /// On disk, in memory, and on both lists.
     pub(super) fn is_in_place(&mut self, at: usize, name: Hostname) {
-        let stranger = self.strangers.of(name.as_str());
-        match stranger.is_some_and(|stranger| self.disk.replacing.has(stranger)) {
+        let mut strangers = self.strangers.all_of(name.as_str());
+        match strangers.any(|stranger| self.disk.replacing.has(stranger)) {
             true => self.beside.push((at, name)),
             false => self.is_ready(at, &name),
         }
@@ -24,7 +24,8 @@ impl Putting<'_> {
         }
         self.stay_connected().await?;
         let memory = Memory::read(self.runtime).await?;
-        replace::take_away(self.disk, self.runtime, &memory, self.strangers).await?;
+        let process = self.identity;
+        replace::take_away(self.disk, self.runtime, process, &memory, self.strangers).await?;
         // The next comparison tells which strangers are left.
         self.is_in_doubt = true;
         for (at, name) in std::mem::take(&mut self.beside) {
