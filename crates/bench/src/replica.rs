@@ -27,6 +27,8 @@ pub enum EdgeMode {
     None,
     /// The replica serves the domains itself.
     Builtin,
+    /// Agents fetch what proxies are to serve; the API answers challenges.
+    Agents,
 }
 
 /// What a replica is told.
@@ -70,7 +72,7 @@ impl Plan {
 
     fn listen_port(&self, network: &Network) -> u16 {
         match self.edge {
-            EdgeMode::None => network.http_port(),
+            EdgeMode::None | EdgeMode::Agents => network.http_port(),
             EdgeMode::Builtin => self.api_port,
         }
     }
@@ -79,6 +81,7 @@ impl Plan {
         let (address, root) = (self.address, network.root_file());
         let edge = match self.edge {
             EdgeMode::None => "mode = \"none\"".to_owned(),
+            EdgeMode::Agents => "mode = \"agents\"".to_owned(),
             EdgeMode::Builtin => format!(
                 "mode = \"builtin\"\nhttp = \"{address}:{}\"\nhttps = \"{address}:{}\"",
                 network.http_port(),

@@ -60,7 +60,11 @@ pub(super) async fn measure(ground: &Ground) -> Result<String> {
 }
 
 fn title(backend: Backend, edge: EdgeMode) -> String {
-    let edge = if edge == EdgeMode::None { "no edge" } else { "built-in edge" };
+    let edge = match edge {
+        EdgeMode::None => "no edge",
+        EdgeMode::Builtin => "built-in edge",
+        EdgeMode::Agents => "agents",
+    };
     format!("`holdfast server`, {}, {edge}", backend.title())
 }
 

@@ -46,6 +46,8 @@ impl Backend {
             (Self::Postgres, EdgeMode::Builtin) => 11,
             (Self::Sqlite, EdgeMode::None) => 12,
             (Self::Sqlite, EdgeMode::Builtin) => 13,
+            (Self::Postgres, EdgeMode::Agents) => 14,
+            (Self::Sqlite, EdgeMode::Agents) => 15,
         };
         Ipv4Addr::new(127, 0, 0, last)
     }
