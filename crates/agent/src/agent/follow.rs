@@ -186,6 +186,7 @@ impl<'a> Follower<'a> {
             return Ok(nothing(self.at, true));
         }
         let wait = if self.more || self.hasty { Duration::ZERO } else { wait };
+        let asked = Instant::now();
         let ask = within(
             wait + self.config.answer_limit,
             self.feed.changes(self.at, self.config.batch, wait),
@@ -202,7 +203,17 @@ impl<'a> Follower<'a> {
                 self.begin_listing().await?;
                 Ok(nothing(self.at, true))
             }
-            answer => self.believed(answer?),
+            answer => {
+                let news = self.believed(answer?)?;
+                // Who answers nothing at once, whatever is asked, is not asked without end.
+                let is_nothing = news.changes.items.is_empty()
+                    && news.adoptions.is_empty()
+                    && news.changes.up_to == self.at;
+                if is_nothing && wait > LULL && asked.elapsed() < LULL {
+                    tokio::time::sleep(LULL).await;
+                }
+                Ok(news)
+            }
         }
     }
 

@@ -420,3 +420,16 @@ async fn an_observation_that_is_refused_keeps_no_other_back() {
     stage.until_acknowledged(stage.memory.at()).await;
     assert_eq!(stage.memory.observed("b.test"), None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_answers_nothing_at_once_is_not_asked_without_end() {
+    let stage = Stage::new();
+    stage.memory.lie(Some(Lie::Hasty));
+    let _running = stage.run();
+    let sha256 = stage.deploy("shop.test");
+    stage.memory.until_seen("shop.test", Some(&sha256)).await;
+    let before = stage.memory.polls.load(Relaxed);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let asked = stage.memory.polls.load(Relaxed) - before;
+    assert!((1..=200).contains(&asked), "{asked}");
+}
