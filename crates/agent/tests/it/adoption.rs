@@ -185,11 +185,12 @@ async fn an_observer_notices_when_something_else_is_served() {
     assert!(!observing.tend().await.unwrap());
 }
 
-/// 300 certificates of others, or 2,000 with `HOLDFAST_SOAK`, are taken over and renewed while visitors come without pause.
+const FOREIGN: usize = 2_000;
+
+/// Certificates of others are taken over and renewed while visitors come without pause.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_whole_foreign_list_is_taken_over_and_renewed_under_load() {
-    let count = if std::env::var_os("HOLDFAST_SOAK").is_some() { 2_000 } else { 300 };
-    let hosts: Vec<_> = (0..count).map(|n| format!("n{n}.test")).collect();
+    let hosts: Vec<_> = (0..FOREIGN).map(|n| format!("n{n}.test")).collect();
     let (edge, bundles) = foreign(&hosts).await;
     let pid = edge.haproxy.process().unwrap().pid();
     let load = Load::start(&edge);
@@ -205,7 +206,7 @@ async fn a_whole_foreign_list_is_taken_over_and_renewed_under_load() {
     for host in &hosts {
         edge.memory.adopt(&file(&edge, host), host);
     }
-    let all = |memory: &Memory| (memory.adopted().len() >= count).then_some(());
+    let all = |memory: &Memory| (memory.adopted().len() >= FOREIGN).then_some(());
     edge.memory.until("all to be taken over", all).await;
     assert!(edge.memory.adopted().iter().all(|one| one.error.is_none()));
     load.one_more_round().await;
@@ -216,7 +217,7 @@ async fn a_whole_foreign_list_is_taken_over_and_renewed_under_load() {
     }
     load.one_more_round().await;
     let visits = load.stop().await;
-    println!("{count} taken over and renewed under {visits} visits");
+    println!("{FOREIGN} taken over and renewed under {visits} visits");
     assert_eq!(edge.haproxy.process().unwrap().pid(), pid);
     let strangers = |memory: &Memory| memory.strangers().is_empty().then_some(());
     edge.memory.until("no stranger to be left", strangers).await;
