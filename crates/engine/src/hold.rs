@@ -55,8 +55,14 @@ impl Holds {
 
     fn take(&self, id: DomainId, hold: Hold) -> CancellationToken {
         let (mut map, lost) = (self.map(), hold.lost.clone());
-        if let Some(before) = map.insert(id, hold) {
-            before.lost.cancel();
+        match map.get(&id) {
+            // It came too late even to begin.
+            Some(later) if later.epoch > hold.epoch => lost.cancel(),
+            _ => {
+                if let Some(before) = map.insert(id, hold) {
+                    before.lost.cancel();
+                }
+            }
         }
         held(map.len());
         lost
@@ -187,6 +193,7 @@ mod tests {
         let first = holds.work((id, 2), until, std::future::pending());
         let second = holds.work((id, 3), until, std::future::ready(()));
         tokio::join!(first, second);
+        holds.work((id, 2), until, std::future::pending()).await;
         assert_eq!(holds.all(), [(id, 3)], "whoever began it lets go of it");
     }
 }

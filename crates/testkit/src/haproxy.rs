@@ -56,7 +56,7 @@ impl Haproxy {
         self
     }
 
-    /// Puts a directory of certificates on the bind, before ours.
+    /// Puts a directory of certificates, or a file, on the bind, before ours.
     #[must_use]
     pub fn with_directory(mut self, directory: &Path) -> Self {
         self.others.push_str(&format!("crt {} ", directory.display()));

@@ -67,6 +67,9 @@ impl HaproxyTarget {
         }
         let refuse = |why: String| Error::NotAdoptable { file: file.clone(), why };
         let Some(stranger) = state.strangers.by_file(file) else {
+            if disk.replacing.has_file(file) {
+                return Ok(false);
+            }
             return Err(refuse("HAProxy has not loaded a file of that name".to_owned()));
         };
         let asked = asked.get(file.as_str());

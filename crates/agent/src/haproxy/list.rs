@@ -122,17 +122,25 @@ impl Disk {
         text.extend(missing.into_iter().map(|name| line(&self.directory, name)));
         text
     }
+}
 
-    /// Takes the lines of files off a list of others. Where a directory stands for a list, the files themselves are its lines.
-    pub(super) fn unlist(list: &str, gone: &HashSet<String>) -> Result<()> {
-        let path = Path::new(list);
+/// A list as HAProxy has loaded it.
+pub(super) struct Loaded {
+    pub(super) list: String,
+    pub(super) files: HashSet<String>,
+}
+
+impl Loaded {
+    /// Takes the lines of files off it, on disk. Where a directory stands for a list, the files themselves are its lines.
+    pub(super) fn unlist(&self, gone: &HashSet<String>) -> Result<()> {
+        let path = Path::new(&self.list);
         if path.is_dir() {
             return Ok(());
         }
         // What may be a link is written where it leads.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let before = read(&path)?;
-        let kept = before.lines().filter(|line| !gone.iter().any(|file| names(line, file)));
+        let kept = before.lines().filter(|line| !self.is_of(line, gone));
         let after: String = kept.map(|line| format!("{line}\n")).collect();
         if after == before {
             return Ok(());
@@ -140,6 +148,12 @@ impl Disk {
         let mode = std::fs::metadata(&path).map_or(0o600, |about| about.mode());
         let access = if mode & 0o004 == 0 { Access::Private } else { Access::Public };
         Ok(files::write(Point::FILE_EDGE, &path, after.as_bytes(), access)?)
+    }
+
+    /// Does a line stand for one of these, and for no other file that it may stand for?
+    fn is_of(&self, line: &str, gone: &HashSet<String>) -> bool {
+        let mut others = self.files.iter().filter(|file| !gone.contains(*file));
+        gone.iter().any(|file| names(line, file)) && !others.any(|other| names(line, other))
     }
 }
 
@@ -229,6 +243,18 @@ mod tests {
         let going = HashSet::from([Hostname::parse("b.test").unwrap()]);
         ground.disk.write_list(&going).await.unwrap();
         assert_eq!(ground.text(), wanted.replace("c/b.test.pem b.test\n", ""));
+    }
+
+    #[test]
+    fn a_line_that_may_stand_for_another_file_stays() {
+        let scratch = holdfast_testkit::Scratch::new().unwrap();
+        let text = "site.pem\nold/site.pem a.test b.test\n/d/a.pem\n# mine\n";
+        let list = scratch.write("list", text).unwrap();
+        let set = |files: &[&str]| files.iter().map(|&file| file.to_owned()).collect();
+        let files = set(&["/c/site.pem", "/c/old/site.pem", "/d/a.pem", "/d/a.pem.rsa"]);
+        let loaded = Loaded { list: list.display().to_string(), files };
+        loaded.unlist(&set(&["/c/old/site.pem", "/d/a.pem.rsa"])).unwrap();
+        assert_eq!(std::fs::read_to_string(list).unwrap(), "site.pem\n/d/a.pem\n# mine\n");
     }
 
     #[test]

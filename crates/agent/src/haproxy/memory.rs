@@ -2,6 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use holdfast_model::Hostname;
+
+use super::list::Loaded;
 use super::runtime::Runtime;
 use crate::{Error, Result};
 
@@ -50,6 +53,12 @@ impl Memory {
         });
         places.collect()
     }
+
+    /// One of its lists.
+    pub(super) fn list(&self, list: &str) -> Loaded {
+        let lines = self.lists.get(list).into_iter().flatten();
+        Loaded { list: list.to_owned(), files: lines.map(|line| line.file.clone()).collect() }
+    }
 }
 
 impl Shown {
@@ -64,12 +73,16 @@ impl Shown {
         // HAProxy serves the common name too; what visitors cannot ask for is of no interest.
         let subject = field("Subject").unwrap_or_default();
         let common = subject.split('/').filter_map(|part| part.strip_prefix("CN="));
-        let common = common.filter(|name| name.contains('.') && !name.contains(' '));
+        let common = common.filter(|name| is_host(name.strip_prefix("*.").unwrap_or(name)));
         let mut names: Vec<_> = alternatives.chain(common).map(str::to_ascii_lowercase).collect();
         let mut seen = HashSet::new();
         names.retain(|name| seen.insert(name.clone()));
         Self { sha1: field("SHA1 FingerPrint").and_then(from_hex), names }
     }
+}
+
+fn is_host(name: &str) -> bool {
+    Hostname::parse_host(name).is_ok()
 }
 
 /// The lines of one list.
@@ -115,7 +128,8 @@ pub(super) async fn remove(runtime: &mut Runtime, memory: &Memory, file: &str) -
     }
     let command = format!("del ssl cert {file}");
     let said = runtime.change(&command).await?;
-    if said.contains("deleted!") { Ok(()) } else { Err(Error::ProxyRefused { command, said }) }
+    // A refusal says that it "can't be deleted!".
+    if said.contains("' deleted!") { Ok(()) } else { Err(Error::ProxyRefused { command, said }) }
 }
 
 /// Lines that are names: no comments, no open transaction.
@@ -178,8 +192,9 @@ mod tests {
             SHA1 FingerPrint: 3357858E76B94759FBA7BD60500337202CA88A1E\nSubject: /O=x/CN=other.test\n";
         let known = Shown::of(said);
         assert_eq!(known.names, ["a.test", "b.test", "other.test"]);
-        let without = said.replace("other.test", "A.test/CN=My shop v1.2");
-        assert_eq!(Shown::of(&without).names, ["a.test", "b.test"]);
+        for common in ["A.test", "My shop v1.2", "10.0.0.1"] {
+            assert_eq!(Shown::of(&said.replace("other.test", common)).names, ["a.test", "b.test"]);
+        }
         assert_eq!(known.sha1.map(|sha1| sha1[0]), Some(0x33));
         assert_eq!(Shown::of("Subject: /O=x/CN=Only.test").names, ["only.test"]);
         assert_eq!(Shown::of("Filename: /d/a.pem\nStatus: Empty"), Shown::default());

@@ -43,6 +43,27 @@ impl Replacing {
         self.files.insert(file);
     }
 
+    /// Was it said of this one, whether or not it is done?
+    pub(super) fn has_file(&self, file: &str) -> bool {
+        self.files.contains(file)
+    }
+
+    /// Of those that are not loaded: which are still to be taken off the lists. A process without one that was taken off before ends it.
+    fn done_with(&mut self, missing: Vec<String>, process: &Identity) -> HashSet<String> {
+        let mut left = HashSet::new();
+        for file in missing {
+            match self.gone.get(&file) {
+                None => drop(left.insert(file)),
+                Some(gone) if gone == process => {}
+                Some(_) => {
+                    self.gone.remove(&file);
+                    self.files.remove(&file);
+                }
+            }
+        }
+        left
+    }
+
     pub(super) fn write(&self) -> Result<()> {
         let text: String = self.files.iter().flat_map(|file| [file, "\n"]).collect();
         let before = std::fs::read_to_string(&self.kept).unwrap_or_default();
@@ -63,8 +84,8 @@ pub(super) async fn take_away(
         files.into_iter().partition(|file| memory.certificates.contains(file));
     // As they are now: what is known of strangers may be from a while ago.
     let now = Strangers::read(runtime, memory, loaded.clone()).await?;
-    let (mut unlisted, mut gone): (HashSet<_>, HashSet<_>) =
-        (missing.into_iter().collect(), HashSet::new());
+    let mut gone = HashSet::new();
+    let mut unlisted = disk.replacing.done_with(missing, process);
     for file in loaded {
         let is_covered = |one: &Stranger| one.names.iter().all(|name| is_ours(disk, name));
         // Without a line it is not served: somebody was killed in between.
@@ -73,21 +94,21 @@ pub(super) async fn take_away(
         }
         if is_removed(runtime, memory, &file).await? {
             gone.insert(file.clone());
+        } else if memory.places(&file).is_empty() {
+            // It stands on the bind line itself, and is a stranger like any other.
+            disk.replacing.files.remove(&file);
+            continue;
         }
         unlisted.insert(file);
     }
     strangers.forget_all(&gone);
-    if unlisted.is_empty() || !take_off(disk, memory, unlisted.clone()).await? {
-        return Ok(());
-    }
-    for file in unlisted {
-        let replacing = &mut disk.replacing;
-        if gone.contains(&file) {
-            replacing.gone.insert(file, process.clone());
-        } else if !memory.certificates.contains(&file) && replacing.gone.get(&file) != Some(process)
-        {
-            replacing.gone.remove(&file);
-            replacing.files.remove(&file);
+    if !unlisted.is_empty() && take_off(disk, memory, unlisted.clone()).await? {
+        for file in unlisted {
+            if gone.contains(&file) {
+                disk.replacing.gone.insert(file, process.clone());
+            } else if !memory.certificates.contains(&file) {
+                disk.replacing.files.remove(&file);
+            }
         }
     }
     disk.replacing.write()
@@ -123,12 +144,12 @@ async fn is_removed(runtime: &mut Runtime, memory: &Memory, file: &str) -> Resul
 /// Takes files off all lists on disk. Where that fails it is tried again at the next comparison: until then HAProxy's next start finds them
 /// again, and so does the comparison after that.
 async fn take_off(disk: &Disk, memory: &Memory, files: HashSet<String>) -> Result<bool> {
-    let lists: Vec<_> = memory.lists.keys().cloned().collect();
+    let lists: Vec<_> = memory.lists.keys().map(|list| memory.list(list)).collect();
     let data = disk.data.clone();
     let take_off = move || {
-        let results = lists.iter().map(|list| match Path::new(list).is_dir() {
-            true => move_out(Path::new(list), &files, &data),
-            false => Disk::unlist(list, &files),
+        let results = lists.iter().map(|loaded| match Path::new(&loaded.list).is_dir() {
+            true => move_out(Path::new(&loaded.list), &files, &data),
+            false => loaded.unlist(&files),
         });
         // One that cannot be written does not keep the others.
         results.fold(Ok(()), Result::and)

@@ -90,17 +90,19 @@ fn served(file: &str, shown: &Shown, filters: &HashMap<&str, Vec<&[String]>>) ->
     names.into_iter().collect()
 }
 
-/// Those that the line says, else those of the certificate, less what is excluded.
+/// Those that the line says, less what is excluded; those of the certificate if it says nothing at all.
 fn served_by(line: &[String], shown: &Shown) -> Vec<String> {
     let (excluded, wanted): (Vec<&str>, Vec<&str>) =
         line.iter().map(String::as_str).partition(|filter| filter.starts_with('!'));
-    let names = match wanted.is_empty() {
-        true => shown.names.clone(),
-        false => wanted.iter().map(|name| name.to_ascii_lowercase()).collect(),
+    if line.is_empty() {
+        return shown.names.clone();
+    }
+    let is_excluded = |name: &str| {
+        let not = |filter: &&str| filter.get(1..).is_some_and(|not| not.eq_ignore_ascii_case(name));
+        excluded.iter().any(|filter| *filter == "!*" || not(filter))
     };
-    let is_excluded =
-        |name: &str| excluded.iter().any(|filter| *filter == "!*" || filter.get(1..) == Some(name));
-    names.into_iter().filter(|name| !is_excluded(name)).collect()
+    let names = wanted.iter().map(|name| name.to_ascii_lowercase());
+    names.filter(|name| !is_excluded(name)).collect()
 }
 
 /// HAProxy tells only the SHA-1: the file on disk tells more, if it is the same certificate.
@@ -126,11 +128,12 @@ mod tests {
         };
         check(&[&[]], &["a.test", "b.test"]);
         check(&[&["!*"]], &[]);
-        check(&[&["!b.test"]], &["a.test"]);
+        check(&[&["!b.test"]], &[]);
+        check(&[&["b.test", "c.test", "!B.test"]], &["c.test"]);
         check(&[&["B.test", "c.test"]], &["b.test", "c.test"]);
         // Each line by itself.
         check(&[&[], &["c.test"]], &["a.test", "b.test", "c.test"]);
-        check(&[&["!b.test"], &["b.test"], &["!*"]], &["a.test", "b.test"]);
+        check(&[&["!b.test"], &["b.test"], &["!*"]], &["b.test"]);
         assert_eq!(served("g", &shown, &HashMap::new()), ["a.test", "b.test"]);
     }
 }

@@ -1,6 +1,6 @@
 //! Takes names away: off the list on disk, out of memory, and then the file.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
 use holdfast_model::{Hostname, Note};
@@ -51,14 +51,15 @@ async fn take_one(
     name: &Hostname,
 ) -> Result<()> {
     let file = disk.file(name);
+    let is_adopted = disk.entries.get(name).is_some_and(|entry| entry.adopted.is_some());
     let own = disk.crt_list.to_str();
-    let places = memory.places(&file).into_iter();
-    // Ours was written before.
-    let lists: Vec<_> =
-        places.filter(|(list, _)| Some(*list) != own).map(|(list, _)| list.to_owned()).collect();
+    let places = memory.places(&file).into_iter().map(|(list, _)| list);
+    // What is ours by its place left our list before.
+    let lists: BTreeSet<_> = places.filter(|list| is_adopted || Some(*list) != own).collect();
+    let lists: Vec<_> = lists.into_iter().map(|list| memory.list(list)).collect();
     if !lists.is_empty() {
         let gone = HashSet::from([file.clone()]);
-        let unlist = move || lists.iter().try_for_each(|list| Disk::unlist(list, &gone));
+        let unlist = move || lists.iter().try_for_each(|list| list.unlist(&gone));
         disk.turn.blocking(unlist).await?;
     }
     memory::remove(runtime, memory, &file).await?;

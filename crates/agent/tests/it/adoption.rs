@@ -105,6 +105,28 @@ async fn one_in_a_directory_is_taken_over_renewed_and_withdrawn() {
     edge.visitor().refusal("old.test").await;
 }
 
+/// A line that its operator put on the agent's list: taken over and withdrawn, nothing is left that HAProxy could not start with.
+#[tokio::test]
+async fn one_on_our_own_list_is_taken_over_and_withdrawn() {
+    let mut edge = Proxied::new().await;
+    let bundle = edge.authority.issue("old.test");
+    let added = edge.haproxy.scratch().write("old.pem", pem(&bundle)).unwrap();
+    let list = edge.read_list() + &format!("{} old.test\n", added.display());
+    std::fs::write(edge.haproxy.crt_list(), list).unwrap();
+    edge.haproxy.restart().await.unwrap();
+    let _running = edge.run();
+    edge.memory.deploy(&bundle);
+    edge.memory.until_seen("old.test", Some(&bundle.summary.sha256)).await;
+    edge.memory.adopt(&added.display().to_string(), "old.test");
+    let renewed = edge.served("old.test").await;
+    assert_eq!(edge.visit("old.test").await, renewed);
+    edge.memory.withdraw("old.test");
+    edge.memory.until_seen("old.test", None).await;
+    assert!(!edge.read_list().contains("old.pem") && !added.exists());
+    edge.haproxy.restart().await.unwrap();
+    edge.visitor().refusal("old.test").await;
+}
+
 /// What was added by a command stands on no list on disk.
 #[tokio::test]
 async fn one_that_only_memory_lists_is_served_after_a_restart() {

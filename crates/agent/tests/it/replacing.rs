@@ -184,6 +184,38 @@ async fn one_on_another_list_as_well_stays() {
     stays(&edge, &file, &bundle, "several lists").await;
 }
 
+/// It stands on the bind line too: HAProxy does not let go of it, and it is a stranger like any other again.
+#[tokio::test]
+async fn one_on_the_bind_line_as_well_is_given_up() {
+    let (haproxy, authority) = (Haproxy::prepare().unwrap(), Authority::new());
+    let bundle = authority.issue_for(&BOTH);
+    let file = haproxy.scratch().write("both.pem", pem(&bundle)).unwrap();
+    let list = format!("{}\n", file.display());
+    let list = haproxy.scratch().write("foreign-list", list).unwrap();
+    // What stands first is HAProxy's default.
+    let default = pem(&authority.issue("default.test"));
+    let default = haproxy.scratch().write("default.pem", default).unwrap();
+    let haproxy = haproxy.with_directory(&default).with_directory(&file).with_list(&list);
+    let mut edge = Proxied::with(haproxy).await;
+    edge.authority = Arc::new(authority);
+    let running = edge.run();
+    import(&edge, &bundle);
+    assert_eq!(adopt(&edge, &file, &BOTH).await, [None, None]);
+    let kept = edge.haproxy.path().join("replacing");
+    eventually(LIMIT, "it to be given up", async || {
+        let is_listed = foreign_list(&edge).contains("both.pem");
+        match std::fs::read_to_string(&kept).unwrap() {
+            kept if kept.is_empty() && !is_listed => Ok(()),
+            kept => Err(kept),
+        }
+    })
+    .await;
+    running.stop().await;
+    for host in BOTH {
+        assert_eq!(edge.visit(host).await, bundle.summary.sha256);
+    }
+}
+
 #[tokio::test]
 async fn where_another_file_has_one_of_its_names_both_stay() {
     let (edge, file, bundle) = foreign(Place::List).await;
