@@ -67,7 +67,7 @@ impl HaproxyTarget {
         }
         let refuse = |why: String| Error::NotAdoptable { file: file.clone(), why };
         let Some(stranger) = state.strangers.by_file(file) else {
-            if disk.replacing.has_file(file) {
+            if disk.replacing.has(file) {
                 return Ok(false);
             }
             return Err(refuse("HAProxy has not loaded a file of that name".to_owned()));

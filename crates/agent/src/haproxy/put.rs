@@ -321,7 +321,7 @@ fn wanted(
         });
         let mut strangers = state.strangers.all_of(change.name.as_str());
         let is_done = is_right && !disk.is_off_list(&change.name);
-        let shadow = strangers.find(|one| match disk.replacing.has(one) {
+        let shadow = strangers.find(|one| match disk.replacing.has(&one.file) {
             // HAProxy has not let go of it.
             true => is_done,
             false => entry.is_none(),

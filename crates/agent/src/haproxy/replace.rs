@@ -35,17 +35,13 @@ impl Replacing {
         Ok(Self { kept, files, gone: HashMap::new() })
     }
 
-    pub(super) fn has(&self, stranger: &Stranger) -> bool {
-        self.files.contains(&stranger.file)
+    /// Was it said of this one, whether or not it is done?
+    pub(super) fn has(&self, file: &str) -> bool {
+        self.files.contains(file)
     }
 
     pub(super) fn insert(&mut self, file: String) {
         self.files.insert(file);
-    }
-
-    /// Was it said of this one, whether or not it is done?
-    pub(super) fn has_file(&self, file: &str) -> bool {
-        self.files.contains(file)
     }
 
     /// Of those that are not loaded: which are still to be taken off the lists. A process without one that was taken off before ends it.

@@ -184,6 +184,19 @@ async fn one_on_another_list_as_well_stays() {
     stays(&edge, &file, &bundle, "several lists").await;
 }
 
+#[tokio::test]
+async fn one_on_the_bind_line_alone_stays() {
+    let (haproxy, authority) = (Haproxy::prepare().unwrap(), Authority::new());
+    let bundle = authority.issue_for(&BOTH);
+    let file = haproxy.scratch().write("both.pem", pem(&bundle)).unwrap();
+    haproxy.scratch().write("foreign-list", "").unwrap();
+    let mut edge = Proxied::with(haproxy.with_directory(&file)).await;
+    edge.authority = Arc::new(authority);
+    let _running = edge.run();
+    import(&edge, &bundle);
+    stays(&edge, &file, &bundle, "on the bind line itself").await;
+}
+
 /// It stands on the bind line too: HAProxy does not let go of it, and it is a stranger like any other again.
 #[tokio::test]
 async fn one_on_the_bind_line_as_well_is_given_up() {

@@ -11,7 +11,7 @@ impl Putting<'_> {
     /// On disk, in memory, and on both lists.
     pub(super) fn is_in_place(&mut self, at: usize, name: Hostname) {
         let mut strangers = self.strangers.all_of(name.as_str());
-        match strangers.any(|stranger| self.disk.replacing.has(stranger)) {
+        match strangers.any(|stranger| self.disk.replacing.has(&stranger.file)) {
             true => self.beside.push((at, name)),
             false => self.is_ready(at, &name),
         }
