@@ -80,7 +80,7 @@ impl HaproxyTarget {
         if !others.is_empty() {
             let some = some(&others);
             return Err(refuse(format!(
-                "it is also served for {some}, which would stop; have Holdfast serve that too, or take it off the file"
+                "it is also served for {some}, which would stop; give that a file of its own first"
             )));
         }
         if let Some(why) = is_shared(&state.strangers, disk, stranger) {

@@ -124,6 +124,7 @@ async fn a_certificate_of_before_moves_in_and_is_renewed() {
     is("edge-not-adoptable").await;
     let shown = replica.run(["edge", "show", "one"]).done().stdout;
     assert!(shown.contains("NOT TAKEN OVER") && shown.contains("*.mine.test"), "{shown}");
+    assert!(!shown.contains("Take them over with"), "{shown}");
     assert_eq!(orders(&network), 0);
 
     replica.run(["domain", "renew", "old.test", "--wait"]).done();

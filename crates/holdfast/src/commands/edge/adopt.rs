@@ -12,6 +12,7 @@ use crate::{
 
 /// Have an edge take over files of others.
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "holdfast edge adopt <EDGE> <NAME|--file <FILE>|--all>")]
 #[command(group(ArgGroup::new("which").required(true).args(["name", "file", "all"])))]
 pub(super) struct Adopt {
     /// The edge's name

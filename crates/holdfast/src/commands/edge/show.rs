@@ -64,7 +64,9 @@ pub(super) async fn show(api: &Api, output: Output, edge: &str) -> Result<(), Fa
         }
         output.table(&table);
         adoptions(output, &detail.stranger_files);
-        if detail.edge.shadows > 0 {
+        // What was refused is refused again, until something is done about it.
+        let is_open = |one: &Stranger| one.shadows && one.adoption.is_none();
+        if detail.stranger_files.iter().any(is_open) {
             let hint = format!("Take them over with: holdfast edge adopt {edge} --all");
             output.line(output.style().dim(&hint));
         }
