@@ -72,7 +72,7 @@ impl Ca {
         };
         match self.reopened(&session, error.is("accountDoesNotExist")).await? {
             Some(session) => insist(&session, &question).await,
-            None => Err(error),
+            None => Err(self.blamed(&session, error).await),
         }
     }
 }

@@ -22,6 +22,8 @@ pub enum Class {
     OrderGone(Note),
     /// The CA does not know the account, even after it was registered anew.
     AccountGone(Note),
+    /// The CA does not take the account's signature: no order is made until a person has an account registered anew.
+    AccountUnusable(Note),
 }
 
 impl Class {
@@ -33,7 +35,8 @@ impl Class {
             | Self::Trouble(note)
             | Self::Hopeless(note)
             | Self::OrderGone(note)
-            | Self::AccountGone(note) => note,
+            | Self::AccountGone(note)
+            | Self::AccountUnusable(note) => note,
         }
     }
 }

@@ -10,6 +10,9 @@ use crate::certificate::BadCertificate;
 use crate::refusal::asked;
 use crate::{Class, OrderStatus, Refusal};
 
+/// The cause of a stop of the whole account.
+const ACCOUNT_UNUSABLE: &str = "acme-account-unusable";
+
 /// Why the CA did not do it, or was not asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -48,6 +51,21 @@ pub enum Error {
         /// What there is.
         offered: String,
     },
+    /// The CA does not take the account's signature, and will not.
+    #[error("the CA at {directory} does not accept the account {account}: {reason}")]
+    AccountUnusable {
+        /// The ACME directory.
+        directory: String,
+        /// The CA's URL of it.
+        account: String,
+        /// In the CA's words, or what was found.
+        reason: String,
+    },
+    /// A new account was asked for, and the one there is can be used.
+    #[error(
+        "the account at {0} can be used; another key for it is made by `holdfast key rotate --account`"
+    )]
+    AccountUsable(String),
     /// The CA said no.
     #[error("{0}")]
     Refused(Box<Refusal>),
@@ -113,6 +131,7 @@ impl Error {
             Self::KeyChanged => Class::OrderGone(self.noted("acme-order-gone")),
             Self::NotIssued(OrderStatus::Invalid(note)) => Class::OrderGone(note.clone()),
             Self::NotIssued(_) => Class::Trouble(self.noted("acme-malformed")),
+            Self::AccountUnusable { .. } => Class::AccountUnusable(self.noted(ACCOUNT_UNUSABLE)),
             Self::TermsNotAgreed { .. } => Class::Trouble(self.noted("acme-terms")),
             Self::ExternalAccountRequired(_) | Self::BadEabKey => {
                 Class::Trouble(self.noted("acme-external-account"))
@@ -124,6 +143,7 @@ impl Error {
             Self::BadDirectory(_)
             | Self::InsecureDirectory(_)
             | Self::Client(_)
+            | Self::AccountUsable(_)
             | Self::Unsupported { .. } => Class::Trouble(self.noted("acme-account")),
         }
     }

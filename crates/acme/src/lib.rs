@@ -24,6 +24,7 @@ mod request;
 mod revocation;
 mod session;
 mod sessions;
+mod standing;
 mod status;
 mod transport;
 
@@ -35,4 +36,5 @@ pub use error::Error;
 pub use problem::{Problem, Subproblem};
 pub use refusal::Refusal;
 pub use request::key_and_csr;
+pub use standing::Standing;
 pub use status::{NewOrder, OrderStatus, Proof, Verdict, Window};

@@ -136,6 +136,7 @@ mod tests {
             Class::Hopeless(_) => "hopeless",
             Class::OrderGone(_) => "order-gone",
             Class::AccountGone(_) => "account-gone",
+            Class::AccountUnusable(_) => "account-unusable",
         }
     }
 

@@ -17,6 +17,7 @@
 //! proxy and no transport.
 
 mod follow;
+mod kept;
 mod outbox;
 mod progress;
 mod report;
@@ -157,7 +158,10 @@ async fn registered(feed: &dyn Feed, config: &AgentConfig) -> Revision {
                 trouble.is_over();
                 return revision;
             }
-            Err(error) => trouble.rest_after(&error).await,
+            Err(error) => {
+                config.status.failed(&error);
+                trouble.rest_after(&error).await;
+            }
         }
     }
 }

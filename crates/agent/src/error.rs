@@ -38,6 +38,14 @@ pub enum Error {
         /// Its words.
         source: Box<dyn StdError + Send + Sync>,
     },
+    /// The control plane does not know the token, or not any more. The file may hold another one at the next try.
+    #[error(
+        "the control plane answers, but does not accept this edge's token ({said}); if its database was restored from a backup older than the token, or the token has ended, create another with `holdfast token create --scope edge --edge NAME --group GROUP` and put it in the token file"
+    )]
+    TokenRefused {
+        /// Its words.
+        said: String,
+    },
     /// The control plane answered, and will answer the same again.
     #[error("the control plane refused")]
     Refused {
@@ -230,7 +238,11 @@ impl Error {
     pub const fn is_transient(&self) -> bool {
         matches!(
             self,
-            Self::Unavailable { .. } | Self::Busy { .. } | Self::Timeout(_) | Self::Unregistered
+            Self::Unavailable { .. }
+                | Self::Busy { .. }
+                | Self::Timeout(_)
+                | Self::Unregistered
+                | Self::TokenRefused { .. }
         )
     }
 
@@ -249,13 +261,15 @@ impl Error {
         Note::new(self.code(), chain(self))
     }
 
-    const fn code(&self) -> &'static str {
+    /// Stable, for programs.
+    pub(crate) const fn code(&self) -> &'static str {
         match self {
             Self::RevisionGone => "edge-revision-gone",
             Self::Unregistered => "edge-unregistered",
             Self::Unavailable { .. } | Self::Busy { .. } | Self::Timeout(_) => {
                 "edge-control-plane-unreachable"
             }
+            Self::TokenRefused { .. } => "edge-token-refused",
             Self::Refused { .. } => "edge-control-plane-refused",
             Self::Unusable { .. } => "edge-certificate-unusable",
             Self::Unseen { .. } => "edge-handshake-failed",

@@ -10,7 +10,7 @@ mod store;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use holdfast_store::{Adoption, Bundle, Change, Changes, EdgeReport, Revision};
+use holdfast_store::{Adoption, Bundle, Change, Changes, EdgeReport, Names, Revision};
 
 use crate::Result;
 
@@ -60,6 +60,10 @@ pub trait Feed: Bundles {
 
     /// Everything that is to be served; whole, or an error.
     async fn desired(&self) -> Result<Listing>;
+
+    /// Tells which names the edge serves and the control plane, since its database was restored, does not know; and which it is to
+    /// serve and did not, where that is new.
+    async fn difference(&self, unknown: &Names, absent: Option<&Names>) -> Result<()>;
 
     /// Hands a report over; without observations it is the sign of life. Its order is the feed's to give: that of these calls. Fails with
     /// [`Unregistered`](crate::Error::Unregistered) when the edge is not known any more.

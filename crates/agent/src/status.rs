@@ -39,13 +39,21 @@ struct Known {
     reported: Option<Instant>,
     revision: Revision,
     complaint: Option<Note>,
+    /// Why nothing can be reported.
+    failure: Option<Note>,
 }
 
 impl Status {
     pub(crate) fn reported(&self, revision: Revision, complaint: Option<&Note>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (known.reported, known.revision) = (Some(Instant::now()), revision);
-        known.complaint = complaint.cloned();
+        (known.complaint, known.failure) = (complaint.cloned(), None);
+    }
+
+    /// The control plane was not reached, or did not take it.
+    pub(crate) fn failed(&self, error: &Error) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.failure = Some(error.note());
     }
 
     /// Does the control plane hear of this edge, and is nothing wrong with it as a whole?
@@ -57,6 +65,7 @@ impl Status {
         let complaint = known
             .complaint
             .as_ref()
+            .or(known.failure.as_ref())
             .map(|note| json!({ "code": note.code, "detail": note.detail }));
         let body = json!({
             "status": if ready { "Healthy" } else { "Unhealthy" },

@@ -57,7 +57,7 @@ impl Backend {
         let limit = options.request_timeout;
         Ok(match self {
             Self::Postgres(url) => Box::new(PostgresStore::new(url, limit)?),
-            Self::Sqlite(file) => Box::new(SqliteStore::new(file, limit)),
+            Self::Sqlite(file) => Box::new(SqliteStore::new(file, limit).existing()),
             Self::Redis { address, database } => {
                 let redis = RedisStore::new(address.clone(), &options.key_prefix, limit)?;
                 Box::new(Registered::new(redis, database, limit)?)

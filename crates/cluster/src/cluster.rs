@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use holdfast_lease::{Elector, Health, Holder, Name, Wish, clock::BootClock};
-use holdfast_store::{Fence, Replica, SharedStore};
+use holdfast_store::{Fence, Progress, Replica, SharedStore};
 use tokio::{
     sync::{Mutex, Notify, watch},
     task::{JoinHandle, JoinSet},
@@ -14,9 +14,10 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::{
-    Error, LeaseEntry, LeaseView, MAINTENANCE, Master, ReplicaView, Result, Settings, Task,
-    TaskView,
+    Error, LeaseEntry, LeaseView, MAINTENANCE, Master, ReplicaView, Result, Settings, StoreClock,
+    Task, TaskView,
     bootstrap::around,
+    clock,
     driver::{Driver, Watch},
     handover, master,
     member::{Member, introduction, rank},
@@ -45,6 +46,8 @@ struct Inner {
     turn: Mutex<()>,
     /// Who tells what happens to leases.
     tidings: Mutex<Option<JoinHandle<()>>>,
+    /// The store's clock.
+    clock: StoreClock,
     /// None: alone.
     member: Option<Arc<Member>>,
 }
@@ -55,7 +58,8 @@ impl Cluster {
     pub fn alone(instance: &str) -> Self {
         let instance = instance.to_owned();
         let (turn, tidings) = (Mutex::default(), Mutex::default());
-        Self(Arc::new(Inner { instance, turn, tidings, member: None }))
+        let clock = StoreClock::default();
+        Self(Arc::new(Inner { instance, turn, tidings, clock, member: None }))
     }
 
     /// Joins: makes this replica known and contends for the leadership if its role does.
@@ -85,24 +89,28 @@ impl Cluster {
             master: watch::Sender::new(None),
             asked: Notify::new(),
             beating: Mutex::default(),
+            clock: StoreClock::default(),
             call_again: Notify::new(),
             draining: CancellationToken::new(),
             left: CancellationToken::new(),
             taken: CancellationToken::new(),
+            replaced: CancellationToken::new(),
             settings,
         });
         tokio::spawn(roll::call(member.clone()));
+        tokio::spawn(clock::follow(member.clone()));
         tokio::spawn(master::follow(member.clone()));
         let tidings = Mutex::new(Some(tokio::spawn(tidings::tell(member.clone(), events))));
         let (instance, turn) = (member.settings.instance.clone(), Mutex::default());
-        Ok(Self(Arc::new(Inner { instance, turn, tidings, member: Some(member) })))
+        let clock = member.clock.clone();
+        Ok(Self(Arc::new(Inner { instance, turn, tidings, clock, member: Some(member) })))
     }
 
     /// Runs singleton work wherever its lease is, until told to stop; then hands every lease over. Ends before that only when another
-    /// process has taken this replica's name.
+    /// process has taken this replica's name, or the database file is no longer the one that was opened.
     ///
     /// # Errors
-    /// When the name was taken.
+    /// When the name was taken, or the database replaced.
     pub async fn run(
         &self,
         store: &SharedStore,
@@ -120,6 +128,8 @@ impl Cluster {
             work.spawn(contended(member.clone(), lease, Arc::new(self.driver(store, tasks))));
         }
         let taken = tokio::select! {
+            // Nothing more is written, so there is nothing to hand over.
+            () = member.replaced.cancelled() => return Err(Error::DatabaseReplaced),
             () = member.taken.cancelled() => true,
             () = stopping.cancelled() => false,
         };
@@ -139,7 +149,8 @@ impl Cluster {
     }
 
     fn driver(&self, store: &SharedStore, tasks: Vec<Task>) -> Driver {
-        Driver { store: store.clone(), instance: self.0.instance.clone(), tasks }
+        let (store, instance) = (store.clone(), self.0.instance.clone());
+        Driver { store, instance, tasks, clock: self.0.clock.clone() }
     }
 
     /// The very end: this replica is no longer one of those that are there.
@@ -169,6 +180,12 @@ impl Cluster {
         let (Some(member), Some(name)) = (&self.0.member, name) else { return work.await };
         let _turn = self.0.turn.lock().await;
         around(&member.elector, &name, patience, work).await
+    }
+
+    /// The store's clock, as this process sees it.
+    #[must_use]
+    pub fn clock(&self) -> &StoreClock {
+        &self.0.clock
     }
 
     /// This replica, as people know it.
@@ -327,7 +344,7 @@ async fn register(settings: &Settings, office: &Office, incarnation: Uuid) -> Re
 }
 
 /// What the cluster itself has to clean up.
-fn own_tasks(member: &Arc<Member>) -> [Task; 2] {
+fn own_tasks(member: &Arc<Member>) -> [Task; 3] {
     let (replicas, history) = (member.clone(), member.clone());
     let every = member.settings.prune;
     [
@@ -337,23 +354,27 @@ fn own_tasks(member: &Arc<Member>) -> [Task; 2] {
                 let silent = member.settings.stale * 2;
                 member.settings.store.prune_replicas(fence.as_ref(), silent).await
             }
-        }),
+        })
+        .by_age(),
         Task::new("prune-lease-history", MAINTENANCE, DAY, move |fence| {
             let member = history.clone();
             async move { prune_history(&member, fence.as_ref()).await }
-        }),
+        })
+        .by_age(),
+        clock::task(member),
     ]
 }
 
 /// Forgets old changes of owner. In Redis that cannot be held to the fence until its end, only begun under it: what is forgotten there
 /// twice is forgotten once.
-async fn prune_history(member: &Member, fence: Option<&Fence>) -> Result<u64> {
+async fn prune_history(member: &Member, fence: Option<&Fence>) -> Result<Progress> {
     let store = &member.settings.store;
     if member.settings.backend.is_here() {
-        return Ok(store.prune_lease_history(fence, HISTORY, HISTORY_ROWS).await?);
+        let done = store.prune_lease_history(fence, HISTORY, HISTORY_ROWS).await?;
+        return Ok(Progress::of(done, HISTORY_ROWS));
     }
     store.check_fence(fence).await?;
-    member.office.prune(HISTORY).await
+    Ok(member.office.prune(HISTORY).await?.into())
 }
 
 fn by_lease(tasks: Vec<Task>) -> BTreeMap<&'static str, Vec<Task>> {

@@ -4,17 +4,24 @@
 use std::{sync::Arc, time::Duration};
 
 use holdfast_lease::Work;
-use holdfast_store::{Fence, SharedStore, TaskRun};
+use holdfast_store::{Fence, Progress, SharedStore, TaskRun};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::task::{Outcome, Task, chain, is_fenced};
+use crate::{
+    StoreClock,
+    task::{Outcome, Task, chain, is_fenced},
+};
 
 /// How often the driver shows that it lives, and how often it promises to.
 const BEAT: Duration = Duration::from_secs(30);
 const PROMISE: Duration = Duration::from_secs(300);
+/// How long a task that has more to do goes on before the others have their turn.
+const BUDGET: Duration = Duration::from_secs(1);
 /// How long a store that fails is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How long what drops by age waits after the clock stepped.
+const UNSETTLED: Duration = Duration::from_secs(60);
 /// What has not changed is told again after this long.
 const RETELL: Duration = Duration::from_secs(60);
 
@@ -23,6 +30,7 @@ pub(crate) struct Driver {
     pub(crate) store: SharedStore,
     pub(crate) instance: String,
     pub(crate) tasks: Vec<Task>,
+    pub(crate) clock: StoreClock,
 }
 
 /// A task and when its turn is.
@@ -111,9 +119,15 @@ impl Driver {
     /// Runs a task; false when the lease is another's.
     async fn take(&self, turn: &mut Turn<'_>, fence: Option<&Fence>) -> bool {
         let begun = Instant::now();
-        let outcome = turn.task.run(fence.cloned()).await;
+        if turn.task.by_age && self.clock.is_unsettled() {
+            turn.due = begun + UNSETTLED;
+            return true;
+        }
+        let outcome = activate(turn.task, fence, begun).await;
         let took = begun.elapsed();
-        turn.due = begun + turn.task.every;
+        // Who has more to do comes again behind all that are due by now.
+        let more = outcome.as_ref().is_ok_and(|progress| progress.more);
+        turn.due = if more { Instant::now() } else { begun + turn.task.every };
         turn.untold += 1;
         metrics::counter!("holdfast_task_runs_total", "task" => turn.task.name, "outcome" => if outcome.is_ok() { "ok" } else { "failed" })
             .increment(1);
@@ -123,8 +137,8 @@ impl Driver {
                 let error = chain(error.as_ref());
                 tracing::warn!(task = turn.task.name, error, "put off");
             }
-            Ok(0) => {}
-            Ok(done) => tracing::debug!(task = turn.task.name, done, "done"),
+            Ok(Progress { done: 0, .. }) => {}
+            Ok(progress) => tracing::debug!(task = turn.task.name, done = progress.done, "done"),
         }
         self.tell(turn, fence, took, &outcome).await
     }
@@ -137,8 +151,9 @@ impl Driver {
         outcome: &Outcome,
     ) -> bool {
         let (ok, words) = match outcome {
-            Ok(0) => (true, "nothing to do".to_owned()),
-            Ok(done) => (true, format!("{done} done")),
+            Ok(Progress { done: 0, .. }) => (true, "nothing to do".to_owned()),
+            Ok(Progress { done, more: false }) => (true, format!("{done} done")),
+            Ok(Progress { done, more: true }) => (true, format!("{done} done, and more to do")),
             Err(error) => (false, chain(error.as_ref())),
         };
         let same = turn.told.as_ref().is_some_and(|(at, was_ok, said)| {
@@ -168,6 +183,18 @@ impl Driver {
                 tracing::warn!(task = turn.task.name, error = chain(&error), "not recorded");
                 true
             }
+        }
+    }
+}
+
+/// One step after another until nothing is left or the time is up.
+async fn activate(task: &Task, fence: Option<&Fence>, begun: Instant) -> Outcome {
+    let mut done = 0;
+    loop {
+        let step = task.run(fence.cloned()).await?;
+        done += step.done;
+        if !step.more || begun.elapsed() >= BUDGET {
+            return Ok(Progress { done, ..step });
         }
     }
 }

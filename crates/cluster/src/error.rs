@@ -1,5 +1,7 @@
 //! What can go wrong, named after the decision.
 
+use holdfast_store::Outage;
+
 /// The error of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -24,6 +26,12 @@ pub enum Error {
         "identity-taken: another process started as `{0}` and takes its place; give every replica a name of its own in [replicas] instance_id, or none"
     )]
     IdentityTaken(String),
+    /// The database file was deleted, renamed or replaced under this process.
+    #[error(
+        "the database {}; this process ends at once and has written nothing since. {}",
+        Outage::Replaced.predicate(), Outage::Replaced.fix()
+    )]
+    DatabaseReplaced,
     /// Leases in Redis are fenced in PostgreSQL.
     #[error(
         "leases in Redis need PostgreSQL as the database, where their terms are registered; use coordination.backend = \"database\""

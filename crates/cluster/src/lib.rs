@@ -6,6 +6,7 @@
 mod backend;
 mod bootstrap;
 mod checkup;
+mod clock;
 mod cluster;
 mod driver;
 mod error;
@@ -25,6 +26,7 @@ pub use holdfast_lease::{Health, Options, store::redis::RedisAddress};
 pub use backend::Backend;
 pub use bootstrap::bootstrap;
 pub use checkup::{RedisFacts, redis_facts};
+pub use clock::{Asked, StoreClock};
 pub use cluster::Cluster;
 pub use error::{Error, Result};
 pub use settings::{Role, Settings};

@@ -8,7 +8,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::{Master, Settings, office::Office};
+use crate::{Master, Settings, StoreClock, office::Office};
 
 /// One replica as a member of the cluster.
 pub(crate) struct Member {
@@ -27,6 +27,8 @@ pub(crate) struct Member {
     pub(crate) asked: Notify,
     /// A beat is under way: it may register anew, and who leaves must come after it.
     pub(crate) beating: tokio::sync::Mutex<()>,
+    /// The store's clock.
+    pub(crate) clock: StoreClock,
     /// Beat now.
     pub(crate) call_again: Notify,
     /// It is about to end.
@@ -35,6 +37,8 @@ pub(crate) struct Member {
     pub(crate) left: CancellationToken,
     /// Another process bears its name.
     pub(crate) taken: CancellationToken,
+    /// The database is no longer the one that was opened.
+    pub(crate) replaced: CancellationToken,
 }
 
 impl Member {

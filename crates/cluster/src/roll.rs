@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use holdfast_store::Beat;
+use holdfast_store::{Beat, Outage};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::{member::Member, task::chain};
+use crate::{Error, clock, member::Member, task::chain};
 
 /// Beats until the replica has left.
 pub(crate) async fn call(member: Arc<Member>) {
@@ -24,15 +24,26 @@ pub(crate) async fn call(member: Arc<Member>) {
         }
         if let Err(error) = beat(&member).await {
             metrics::counter!("holdfast_heartbeats_failed_total").increment(1);
+            if is_replaced(&error) {
+                tracing::error!(error = chain(&error), "ends at once");
+                member.replaced.cancel();
+                return;
+            }
             tracing::warn!(error = chain(&error), "the heartbeat was not heard");
         }
     }
+}
+
+fn is_replaced(error: &Error) -> bool {
+    let Error::Store(error) = error else { return false };
+    error.outage() == Some(Outage::Replaced)
 }
 
 async fn beat(member: &Member) -> crate::Result<()> {
     let (store, settings) = (&member.settings.store, &member.settings);
     let (draining, stale) = (member.draining.is_cancelled(), settings.stale);
     let incarnation = member.incarnation();
+    clock::look(&member.clock, store).await?;
     match store.beat(&settings.instance, incarnation, draining, stale).await? {
         Beat::Heard(replicas) => {
             member.roll.send_replace(replicas);

@@ -3,10 +3,10 @@
 use std::{error::Error, sync::Arc, time::Duration};
 
 use futures_util::future::{BoxFuture, FutureExt as _};
-use holdfast_store::Fence;
+use holdfast_store::{Fence, Progress};
 
 /// What a run gave: how much was done, or why nothing was.
-pub(crate) type Outcome = Result<u64, Box<dyn Error + Send + Sync>>;
+pub(crate) type Outcome = Result<Progress, Box<dyn Error + Send + Sync>>;
 
 type Run = Arc<dyn Fn(Option<Fence>) -> BoxFuture<'static, Outcome> + Send + Sync>;
 
@@ -16,20 +16,30 @@ pub struct Task {
     pub(crate) name: &'static str,
     pub(crate) lease: &'static str,
     pub(crate) every: Duration,
+    /// Does it drop what is old?
+    pub(crate) by_age: bool,
     run: Run,
 }
 
 impl Task {
     /// Work that runs every so often wherever this lease is held. It gets the fence for its writes; none where the process is alone.
-    /// It gives how much it did.
-    pub fn new<F, R, E>(name: &'static str, lease: &'static str, every: Duration, run: F) -> Self
+    /// It does one bounded step, and gives how much that was; when there is more, the next step follows at once.
+    pub fn new<F, R, P, E>(name: &'static str, lease: &'static str, every: Duration, run: F) -> Self
     where
         F: Fn(Option<Fence>) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<u64, E>> + Send + 'static,
+        R: Future<Output = Result<P, E>> + Send + 'static,
+        P: Into<Progress> + 'static,
         E: Into<Box<dyn Error + Send + Sync>> + 'static,
     {
-        let run = move |fence| run(fence).map(|done| done.map_err(Into::into)).boxed();
-        Self { name, lease, every, run: Arc::new(run) }
+        let run =
+            move |fence| run(fence).map(|done| done.map(Into::into).map_err(Into::into)).boxed();
+        Self { name, lease, every, by_age: false, run: Arc::new(run) }
+    }
+
+    /// It drops what is old: not by a clock that has just stepped.
+    #[must_use]
+    pub fn by_age(self) -> Self {
+        Self { by_age: true, ..self }
     }
 
     pub(crate) fn run(&self, fence: Option<Fence>) -> BoxFuture<'static, Outcome> {

@@ -48,7 +48,7 @@ use self::challenge::{ChallengeKind, ChallengeStatus};
 use self::index::Index;
 use self::jwk::Jwk;
 use self::nonce::Nonces;
-use self::order::{Order, Stage};
+use self::order::{Order, OrderStatus, Stage};
 use self::problem::{Kind, Problem};
 pub use self::renewal::RenewalWindow;
 use self::renewal::Windows;
@@ -62,6 +62,9 @@ use crate::zone::Zone;
 
 /// The name by which CAA records call this CA.
 pub(crate) const CAA_IDENTITY: &str = "ca.holdfast.test";
+
+/// How many orders are forgotten in one go: some of the oldest may still be open, and hide others.
+const FORGOTTEN_AT_ONCE: usize = 256;
 
 /// The authority and all it remembers.
 pub(crate) struct Ca {
@@ -143,6 +146,25 @@ impl Ca {
             matches!(row.stage, Stage::Processing { .. }).then(|| row.id.clone())
         });
         processing.into_iter().for_each(|id| finalize::resume(self, id));
+    }
+
+    /// Forgets the oldest orders that have ended, where there are more than are to be kept.
+    pub(crate) fn forget_ended(&self) {
+        let Some(kept) = self.settings.orders_kept else { return };
+        let over = self.orders.len().saturating_sub(kept).min(FORGOTTEN_AT_ONCE);
+        let ended = self.orders.collect_oldest(over, |order| {
+            let over = matches!(order.status(self), OrderStatus::Valid | OrderStatus::Invalid);
+            over.then(|| order.clone())
+        });
+        for order in ended {
+            self.orders.remove(&order.id);
+            order.authorizations.iter().for_each(|id| self.authorizations.remove(id));
+            let key = Order::key(&order.account, &order.names, &order.profile);
+            self.index.forget(&key, &order.id);
+            if let Stage::Valid { certificate } = &order.stage {
+                self.certificates.update(certificate, Certificate::shrink);
+            }
+        }
     }
 
     /// The URL of a path.

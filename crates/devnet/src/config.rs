@@ -40,6 +40,9 @@ pub struct DevnetConfig {
     pub order_lifetime: Duration,
     /// How long looking at one challenge may take.
     pub validation_limit: Duration,
+    /// How many orders are kept, with what belongs to them: beyond it the oldest that have ended are forgotten. Certificates
+    /// stay known, for renewal and revocation, and are no longer handed out.
+    pub orders_kept: Option<usize>,
 }
 
 impl Default for DevnetConfig {
@@ -61,6 +64,7 @@ impl Default for DevnetConfig {
             reuse_authorizations: false,
             order_lifetime: 7 * DAY,
             validation_limit: Duration::from_secs(10),
+            orders_kept: None,
         }
     }
 }

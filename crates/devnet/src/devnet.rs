@@ -117,7 +117,9 @@ impl Devnet {
         for task in std::mem::take(&mut self.tasks) {
             task.await.ok();
         }
-        self.ca.journal.flushed().await;
+        if let Err(error) = self.ca.journal.flushed().await {
+            tracing::error!(%error, "development CA: what was done last is lost");
+        }
     }
 }
 
@@ -152,8 +154,12 @@ async fn keep(config: &DevnetConfig) -> Result<Kept, Error> {
 fn keep_keys(data: &Path, own: &Path) -> Result<Authority, Error> {
     std::fs::create_dir_all(own).map_err(|source| Error::Open { path: own.to_owned(), source })?;
     let authority = Authority::in_file(&own.join("authority.json"))?;
-    let root = authority.root_pem().as_bytes();
-    files::write(Point::FILE_OTHER, &data.join(ROOT_FILE), root, Access::Public)?;
+    let (root, file) = (authority.root_pem().as_bytes(), data.join(ROOT_FILE));
+    // Not rewritten without need: it must start on a full disk too.
+    if std::fs::read(&file).is_ok_and(|kept| kept == root) {
+        return Ok(authority);
+    }
+    files::write(Point::FILE_OTHER, &file, root, Access::Public)?;
     Ok(authority)
 }
 

@@ -37,14 +37,12 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// A line of the journal means nothing.
-    #[error("line {line} of {} is not a journal line: remove the file to start anew", path.display())]
+    /// A line of the journal cannot be written.
+    #[error("a line of {} cannot be written", path.display())]
     JournalLine {
         /// The file.
         path: PathBuf,
-        /// The line, from 1.
-        line: usize,
-        /// What the parser said.
+        /// What the encoder said.
         source: serde_json::Error,
     },
     /// Reading what was kept was cut short by the runtime's end.

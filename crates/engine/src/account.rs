@@ -22,6 +22,8 @@ const FIRST_WAIT: Duration = Duration::from_secs(2);
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 /// Short enough to keep no other replica from ordering, long enough to carry a cause.
 const NOTED: Duration = Duration::from_secs(1);
+/// How long an account that cannot be used is left alone. Registering another ends it at once.
+const STOPPED: Duration = Duration::from_secs(600);
 
 /// How long to wait for another replica that is at it.
 const LEASE_PATIENCE: Duration = Duration::from_secs(5);
@@ -117,6 +119,7 @@ impl WayToCa {
                 pause(shared, wait, &note).await;
                 self.close_for(wait)
             }
+            Class::AccountUnusable(note) => self.stopped(shared, &note).await,
             Class::Trouble(note)
             | Class::Hopeless(note)
             | Class::OrderGone(note)
@@ -137,6 +140,14 @@ impl WayToCa {
         tracing::warn!(code = %note.code, detail = %note.detail, wait_s = wait.as_secs(), "the CA is not to be had");
         pause(shared, NOTED, note).await;
         until
+    }
+
+    /// The account cannot be used: nothing is ordered with it, on any replica, until a person has registered another. The CA is asked
+    /// again now and then, since it may have been the CA's mistake.
+    pub(crate) async fn stopped(&self, shared: &Shared, note: &Note) -> Instant {
+        tracing::error!(code = %note.code, detail = %note.detail, "nothing is ordered");
+        pause(shared, STOPPED, note).await;
+        self.close_for(FIRST_WAIT)
     }
 
     fn close_for(&self, wait: Duration) -> Instant {
@@ -171,13 +182,12 @@ pub(crate) const UNSAID: Duration = Duration::from_secs(60);
 
 /// Leaves the account alone on every replica, and says why.
 pub(crate) async fn pause(shared: &Shared, wait: Duration, note: &Note) {
-    let until = shared.clock.now().plus(wait);
     let paused = async {
         let Some(account) = shared.store.account(shared.ca.directory(), shared.ca.limits()).await?
         else {
             return Ok(());
         };
-        shared.store.pause_account(account.id, until, &note.to_string()).await
+        shared.store.pause_account(account.id, wait, &note.to_string()).await
     };
     if let Err(error) = paused.await {
         tracing::warn!(

@@ -65,8 +65,9 @@ impl Alarm {
 
     /// Looked at the queue; time opens it then, if it is closed.
     pub(crate) fn admitted(&mut self, opens_at: Option<Instant>) {
-        self.closed_until = opens_at.unwrap_or_else(Instant::now);
         self.admit_at = sooner(opens_at);
+        // A person may end a pause early, so a closed queue is polled too.
+        self.closed_until = opens_at.map_or_else(Instant::now, |_| self.admit_at);
     }
 
     /// A look found no room: the end of any task is a reason to look again, also one between here and the rest.

@@ -4,10 +4,10 @@
 use std::{sync::Arc, time::Duration};
 
 use holdfast_acme::Ca;
-use holdfast_cluster::Cluster;
+use holdfast_cluster::{Cluster, StoreClock};
 use holdfast_dns::Resolver;
 use holdfast_model::{DomainId, Timestamp};
-use holdfast_store::{Claimed, Error, Lane, Secret, SharedStore, Topic};
+use holdfast_store::{Claimed, Error, Lane, Outage, Room, Secret, SharedStore, Topic};
 use tokio::{
     sync::{Notify, Semaphore},
     time::Instant,
@@ -18,15 +18,17 @@ use crate::{
     EngineConfig,
     account::WayToCa,
     alarm::{Alarm, Reasons},
-    clock::StoreClock,
     drive::drive,
     hold::Holds,
     lanes::Lanes,
+    low_water::LowWater,
     pulse::Pulse,
 };
 
 /// How long a store that fails is left alone.
 const STORE_PAUSE: Duration = Duration::from_millis(500);
+/// How long one is left alone that is damaged: only a person mends that.
+const DAMAGED_PAUSE: Duration = Duration::from_secs(30);
 /// How long work under way may take to reach its next commit at shutdown.
 const WIND_DOWN: Duration = Duration::from_secs(8);
 
@@ -81,14 +83,15 @@ impl Engine {
 
     /// Works until `stopping`, then lets what is under way reach its next commit and gives the rest back.
     pub async fn run(self, stopping: CancellationToken) {
-        let Some((now, secret)) = first_contact(&self.store, &stopping).await else { return };
+        let clock = self.cluster.clock().clone();
+        let Some(secret) = first_contact(&self.store, &clock, &stopping).await else { return };
         let shared = Arc::new(Shared {
             store: self.store,
             resolver: self.resolver,
             ca: self.ca,
             config: self.config,
             cluster: self.cluster,
-            clock: StoreClock::new(now),
+            clock,
             secret,
             holds: Holds::default(),
             way: WayToCa::default(),
@@ -112,13 +115,17 @@ async fn keep_claims(shared: Arc<Shared>) {
 /// The store's clock and the secret behind our proofs; waits for a store that is not there yet.
 async fn first_contact(
     store: &SharedStore,
+    clock: &StoreClock,
     stopping: &CancellationToken,
-) -> Option<(Timestamp, Secret)> {
+) -> Option<Secret> {
     loop {
-        let contact =
-            async { Ok::<_, Error>((store.ping().await?, store.cluster_secret().await?)) };
+        let contact = async {
+            let asked = clock.ask();
+            clock.answered(asked, store.ping().await?);
+            store.cluster_secret().await
+        };
         match contact.await {
-            Ok(contact) => return Some(contact),
+            Ok(secret) => return Some(secret),
             Err(error) => tracing::error!(
                 error = &error as &dyn std::error::Error,
                 "the store does not answer"
@@ -145,10 +152,22 @@ async fn wind_down(shared: &Shared, tasks: &TaskTracker) {
     }
 }
 
+/// Says what failed, and how long to leave the store alone.
+fn pause_after(error: &Error) -> Duration {
+    let cause = error as &dyn std::error::Error;
+    if error.outage().is_none_or(Outage::is_transient) {
+        tracing::warn!(error = cause, "no work could be claimed");
+        return STORE_PAUSE;
+    }
+    tracing::error!(error = cause, "no work can be claimed until somebody acts");
+    DAMAGED_PAUSE
+}
+
 struct Dispatcher<'a> {
     shared: &'a Arc<Shared>,
     tasks: TaskTracker,
     lanes: Lanes,
+    low_water: LowWater,
     order_room: Arc<Semaphore>,
     alarm: Alarm,
 }
@@ -162,6 +181,7 @@ impl<'a> Dispatcher<'a> {
             shared,
             tasks: TaskTracker::new(),
             lanes: Lanes::new(shared.config.concurrency),
+            low_water: LowWater::default(),
             order_room: Arc::new(Semaphore::new(orders.min(Semaphore::MAX_PERMITS))),
             alarm: Alarm::new(shared.store.wake(Topic::Work)),
         }
@@ -170,14 +190,10 @@ impl<'a> Dispatcher<'a> {
     async fn run(mut self) -> TaskTracker {
         while !self.shared.stopping.is_cancelled() {
             self.alarm.notice();
-            if let Err(error) = self.round().await {
-                tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    "no work could be claimed"
-                );
-                self.alarm.look_both_at(Instant::now() + STORE_PAUSE);
+            match self.round().await {
+                Ok(()) => self.rest().await,
+                Err(error) => self.pause(pause_after(&error)).await,
             }
-            self.rest().await;
         }
         self.tasks
     }
@@ -196,6 +212,15 @@ impl<'a> Dispatcher<'a> {
         Ok(())
     }
 
+    /// Leaves the store alone for a while, whoever rings meanwhile.
+    async fn pause(&mut self, pause: Duration) {
+        self.alarm.look_both_at(Instant::now() + pause);
+        tokio::select! {
+            () = self.shared.stopping.cancelled() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+
     async fn rest(&mut self) {
         let reasons = Reasons {
             stopping: &self.shared.stopping,
@@ -208,15 +233,18 @@ impl<'a> Dispatcher<'a> {
 
     /// Gives when the next domain is due, if the store knows.
     async fn claim(&mut self) -> Result<Option<Instant>, Error> {
-        let (room, mut next_due_at) = (self.lanes.room(), None);
+        let (began, mut next_due_at) = (Instant::now(), None);
+        let room = Room { since: self.low_water.begin(began), ..self.lanes.room() };
         let mut full = room.shared == 0;
         if room.total() > 0 {
             let (who, hold) = (&self.shared.config.claimant, self.shared.config.claim);
-            let until = Instant::now() + hold;
+            let until = began + hold;
+            let asked = self.shared.clock.ask();
             let batch = self.shared.store.claim_lanes(who, &room, hold).await?;
-            self.shared.clock.set(batch.now);
+            self.shared.clock.answered(asked, batch.now);
             let lanes: Vec<_> = batch.work.iter().map(|one| Lane::of(&one.domain)).collect();
             full = room.is_used_up(&lanes);
+            self.low_water.looked(began, Instant::now(), &batch, !full);
             for (claimed, lane) in batch.work.into_iter().zip(lanes) {
                 let place = self.lanes.take(lane);
                 self.start(claimed, until, place);
@@ -243,9 +271,10 @@ impl<'a> Dispatcher<'a> {
         };
         let (who, hold) = (&self.shared.config.claimant, self.shared.config.claim);
         let until = Instant::now() + hold;
+        let asked = self.shared.clock.ask();
         let admission =
             self.shared.store.admit(who, account, self.shared.ca.limits(), room, hold).await?;
-        self.shared.clock.set(admission.now);
+        self.shared.clock.answered(asked, admission.now);
         for claimed in admission.work {
             let Ok(place) = self.order_room.clone().try_acquire_owned() else {
                 tracing::error!(domain = %claimed.domain.id, "claimed more than there is room for");

@@ -35,7 +35,8 @@ pub(crate) async fn drive(shared: &Shared, mut claimed: Claimed) {
 }
 
 /// One step. Gives the domain back if it goes on at once.
-async fn turn(shared: &Shared, claimed: Claimed) -> Result<Option<Claimed>, Error> {
+async fn turn(shared: &Shared, mut claimed: Claimed) -> Result<Option<Claimed>, Error> {
+    shared.clock.retell(&mut claimed.domain);
     if claimed.domain.removing_since.is_some() {
         handlers::remove(shared, claimed).await?;
         return Ok(None);

@@ -74,7 +74,8 @@ fn refusal(error: &holdfast_acme::Error) -> Outcome {
         Class::Wait { note, .. } | Class::Trouble(note) | Class::AccountGone(note) => {
             Outcome::Trouble { note }
         }
-        Class::OrderGone(note) => Outcome::OrderGone { note },
+        // The order is that account's; another account needs an order of its own, and its domain waits for that.
+        Class::OrderGone(note) | Class::AccountUnusable(note) => Outcome::OrderGone { note },
         Class::Hopeless(note) => Outcome::Hopeless { note },
     }
 }

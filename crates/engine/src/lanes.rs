@@ -45,7 +45,7 @@ impl Lanes {
         let of = |lane: &Lane| held.get(*lane as usize).copied().unwrap_or_default();
         let mut lanes = Lane::ALL.map(|lane| (lane, kept.saturating_sub(of(&lane))));
         lanes.sort_by_key(|(lane, _)| (*lane != Lane::Order, of(lane)));
-        Room { lanes, shared }
+        Room { lanes, ..Room::shared(shared) }
     }
 
     /// Is there none but what is kept?

@@ -7,17 +7,17 @@
 mod account;
 mod alarm;
 mod chores;
-mod clock;
 mod config;
 mod dispatch;
 mod drive;
 mod handlers;
 mod hold;
 mod lanes;
+mod low_water;
 mod pulse;
 mod telemetry;
 
-pub use chores::chores;
+pub use chores::{Retention, chores};
 pub use config::{Deployment, EngineConfig};
 pub use dispatch::Engine;
 pub use handlers::expectation;

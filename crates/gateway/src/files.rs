@@ -1,8 +1,8 @@
 //! The file writer: whole files appear at once, durably, or not at all.
 //!
 //! A file is written beside its place under a hidden name, synced, moved into place, and then the directory is
-//! synced: after a power cut there is the old file or the new one. The functions block (they wait for
-//! the disk); code that serves requests calls them through `spawn_blocking`.
+//! synced: after a power cut there is the old file or the new one. A file that another program wrote
+//! (a database) is moved into place the same way. The functions block (they wait for the disk); code that serves requests calls them through `spawn_blocking`.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
@@ -66,6 +66,38 @@ pub fn create_new(point: Point, path: &Path, contents: &[u8], access: Access) ->
         prepared.persist_noclobber(path).map_err(|refused| failed(path, refused.error))?;
         sync_directory(path)
     })
+}
+
+/// Moves a finished file from beside its place into it, over one that may be there.
+#[expect(clippy::disallowed_methods, reason = "this is the one place")]
+pub fn replace(point: Point, finished: &Path, path: &Path) -> Result<(), Error> {
+    around_sync(point, || {
+        let moved = sync(finished).and_then(|()| std::fs::rename(finished, path));
+        moved.map_err(|source| failed(path, source))?;
+        sync_directory(path)
+    })
+}
+
+/// Gives a finished file a name that must not be there yet; `finished` is a name of it no more.
+pub fn place_new(point: Point, finished: &Path, path: &Path) -> Result<(), Error> {
+    around_sync(point, || {
+        let linked = sync(finished).and_then(|()| std::fs::hard_link(finished, path));
+        linked.map_err(|source| failed(path, source))?;
+        std::fs::remove_file(finished).map_err(|source| failed(finished, source))?;
+        sync_directory(path)
+    })
+}
+
+/// Gives a file a second name, which must not be there yet.
+pub fn keep_as(point: Point, path: &Path, second: &Path) -> Result<(), Error> {
+    around_sync(point, || {
+        std::fs::hard_link(path, second).map_err(|source| failed(second, source))?;
+        sync_directory(second)
+    })
+}
+
+fn sync(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
 }
 
 fn prepare(path: &Path, contents: &[u8], access: Access) -> Result<NamedTempFile, Error> {

@@ -56,6 +56,7 @@ points! {
     FILE_MASTER_KEY = "file.master-key", "The master key is written.";
     FILE_ADMIN_TOKEN = "file.admin-token", "The admin token is written.";
     FILE_EDGE = "file.edge", "A certificate or a list of an edge is written or removed.";
+    FILE_DATABASE = "file.database", "A database file is put in place of another, or a backup is put down.";
     FILE_OTHER = "file.other", "Any other file is written.";
     EDGE_HAPROXY = "edge.haproxy", "A command changes what HAProxy holds.";
     EDGE_RELOAD = "edge.reload", "The reload command of an edge is run.";

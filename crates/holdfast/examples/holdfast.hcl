@@ -57,6 +57,11 @@ renewal {
   sweep_seconds = 300
 }
 
+retention {
+  history_days = 400 # transitions of domains
+  removed_days = 400 # removed domains, with their history
+}
+
 edge {
   mode = "none" # agents | builtin | none
   # http, https, group

@@ -4,6 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     agent::AgentArgs,
+    backup::{BackupArgs, RestoreArgs},
+    ca::CaArgs,
     dev::DevArgs,
     doctor::DoctorArgs,
     domain::DomainArgs,
@@ -42,6 +44,8 @@ pub(crate) enum Command {
     Edge(EdgeArgs),
     /// Bring existing certificates along: from HAProxy, a directory of PEM files or a CSV file
     Import(ImportArgs),
+    /// The account at the CA
+    Ca(CaArgs),
     /// The keys that secrets are sealed under
     Key(KeyArgs),
     /// The replicas of the control plane
@@ -60,6 +64,10 @@ pub(crate) enum Command {
     Migrate(MigrateArgs),
     /// Say what is wrong with this installation, each with its fix
     Doctor(DoctorArgs),
+    /// Copy an SQLite database, or the one of `holdfast up`, into a file, also while it is in use
+    Backup(BackupArgs),
+    /// Put a backup in the place of an SQLite database, or of the one of `holdfast up`
+    Restore(RestoreArgs),
     /// Tell the control plane that its database was restored from a backup
     Restored(RestoredArgs),
     /// The development network: its DNS zone, its CA's faults, or all of it by itself

@@ -1,6 +1,8 @@
 //! What each word of the command line does, a file per noun.
 
 pub(crate) mod agent;
+pub(crate) mod backup;
+pub(crate) mod ca;
 pub(crate) mod dev;
 pub(crate) mod doctor;
 pub(crate) mod domain;
@@ -30,6 +32,7 @@ pub(crate) async fn run(cli: Cli, environment: &Environment) -> Result<(), Failu
         Command::Token(args) => token::run(args, environment).await,
         Command::Edge(args) => edge::run(args, environment).await,
         Command::Import(args) => import::run(args, environment).await,
+        Command::Ca(args) => ca::run(args, environment).await,
         Command::Key(args) => key::run(args, environment).await,
         Command::Replica(args) => replica::run(args, environment).await,
         Command::Lease(args) => lease::run(args, environment).await,
@@ -39,6 +42,8 @@ pub(crate) async fn run(cli: Cli, environment: &Environment) -> Result<(), Failu
         Command::Agent(args) => agent::run(args, environment).await,
         Command::Migrate(args) => migrate::run(&args, environment).await,
         Command::Doctor(args) => doctor::run(args, environment).await,
+        Command::Backup(args) => backup::back_up(&args, environment).await,
+        Command::Restore(args) => backup::restore(&args, environment).await,
         Command::Restored(args) => restored::run(&args, environment).await,
         Command::Dev(args) => dev::run(args, environment).await,
     }

@@ -18,6 +18,7 @@ mod problem;
 mod provisioning;
 mod renewal;
 mod replicas;
+mod retention;
 mod secret;
 mod security;
 mod server;
@@ -43,6 +44,7 @@ pub(crate) use self::{
     provisioning::Provisioning,
     renewal::Renewal,
     replicas::Replicas,
+    retention::Retention,
     secret::SecretText,
     security::{Security, is_token},
     server::{Role, Server, Writes},
@@ -79,6 +81,9 @@ pub(crate) struct Config {
     /// Renewal.
     #[serde(default)]
     pub(crate) renewal: Renewal,
+    /// What is kept for how long.
+    #[serde(default)]
+    pub(crate) retention: Retention,
     /// Who serves.
     #[serde(default)]
     pub(crate) edge: Edge,

@@ -13,6 +13,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// The server could not be reached.
     Unreachable(String),
+    /// Going on would do harm, and so would ending in order.
+    AtOnce(String),
 }
 
 impl Failure {
@@ -34,7 +36,7 @@ impl Failure {
     /// What scripts see.
     pub(crate) fn code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Self::Failed(_) => 1,
+            Self::Failed(_) | Self::AtOnce(_) => 1,
             Self::Usage(_) => 2,
             Self::Unreachable(_) => 3,
         })
@@ -43,7 +45,8 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Failed(what) | Self::Usage(what) | Self::Unreachable(what)) = self;
+        let (Self::Failed(what) | Self::Usage(what) | Self::Unreachable(what) | Self::AtOnce(what)) =
+            self;
         f.write_str(&begun_large(what))
     }
 }

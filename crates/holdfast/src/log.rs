@@ -2,8 +2,8 @@
 
 use std::{
     fs::File,
-    io::{self, IsTerminal as _},
-    path::Path,
+    io::{self, IsTerminal as _, Write},
+    path::{Path, PathBuf},
     sync::Mutex,
 };
 
@@ -15,7 +15,7 @@ use tracing_subscriber::{
 
 use crate::config::{Log, LogFormat};
 
-/// Past this a log file of `up` is begun anew.
+/// Past this a log file of `up` is put aside, as the one before.
 const LARGEST: u64 = 16 << 20;
 
 /// A server's log, on standard error.
@@ -32,7 +32,8 @@ pub(crate) fn to_stderr(log: &Log) {
 
 /// The log of `up`: everything in a file, on the terminal only what cannot wait.
 pub(crate) fn to_file(path: &Path) -> anyhow::Result<()> {
-    let file = open(path).with_context(|| format!("{} cannot be written", path.display()))?;
+    let file = LogFile::open(path, LARGEST)
+        .with_context(|| format!("{} cannot be written", path.display()))?;
     let kept = fmt::layer().with_ansi(false).with_writer(Mutex::new(file));
     let urgent = fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
     tracing_subscriber::registry()
@@ -43,10 +44,70 @@ pub(crate) fn to_file(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn open(path: &Path) -> io::Result<File> {
-    let file = File::options().create(true).append(true).open(path)?;
-    if file.metadata()?.len() > LARGEST {
-        file.set_len(0)?;
+/// A file that is put aside as `.1` when it is large, so that two of that size are all there is.
+struct LogFile {
+    path: PathBuf,
+    file: File,
+    length: u64,
+    largest: u64,
+}
+
+impl LogFile {
+    fn open(path: &Path, largest: u64) -> io::Result<Self> {
+        let file = File::options().create(true).append(true).open(path)?;
+        let length = file.metadata()?.len();
+        Ok(Self { path: path.to_owned(), file, length, largest })
     }
-    Ok(file)
+
+    #[expect(clippy::disallowed_methods, reason = "a log that is lost in a crash is no loss")]
+    fn put_aside(&mut self) -> io::Result<()> {
+        std::fs::rename(&self.path, self.path.with_added_extension("1"))?;
+        *self = Self::open(&self.path, self.largest)?;
+        Ok(())
+    }
+}
+
+impl Write for LogFile {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if self.length >= self.largest {
+            // Where that fails the line still goes somewhere.
+            self.put_aside().ok();
+        }
+        // A full disk costs the line, not the process.
+        self.file.write_all(line).ok();
+        self.length += u64::try_from(line.len()).unwrap_or(0);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_testkit::Scratch;
+
+    use super::*;
+
+    #[test]
+    fn a_log_goes_on_and_one_before_it_is_kept() {
+        let scratch = Scratch::new().unwrap();
+        let path = scratch.path().join("up.log");
+        let read = |name: &str| std::fs::read_to_string(scratch.path().join(name)).unwrap();
+        for line in ["one\n", "two\n", "three\n", "four\n"] {
+            // Each by a start of its own.
+            LogFile::open(&path, 8).unwrap().write_all(line.as_bytes()).unwrap();
+        }
+        assert_eq!(
+            (read("up.log.1").as_str(), read("up.log").as_str()),
+            ("one\ntwo\n", "three\nfour\n")
+        );
+        let mut log = LogFile::open(&path, 8).unwrap();
+        log.write_all(b"five\n").unwrap();
+        assert_eq!(
+            (read("up.log.1").as_str(), read("up.log").as_str()),
+            ("three\nfour\n", "five\n")
+        );
+    }
 }

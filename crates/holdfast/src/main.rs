@@ -20,7 +20,15 @@ fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     let environment = environment::Environment::read();
     let ended = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(commands::run(cli, &environment)),
+        Ok(runtime) => runtime.block_on(async {
+            let ended = commands::run(cli, &environment).await;
+            // Before connections are closed: closing them could touch files that are another database's by now.
+            if let Err(failure @ failure::Failure::AtOnce(_)) = &ended {
+                eprintln!("{failure}");
+                std::process::exit(1);
+            }
+            ended
+        }),
         Err(error) => {
             Err(failure::Failure::failed(format!("No threads can be started ({error}).")))
         }

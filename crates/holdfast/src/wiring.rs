@@ -5,6 +5,7 @@ pub(crate) mod admin_token;
 pub(crate) mod ca;
 pub(crate) mod cluster;
 pub(crate) mod instance;
+pub(crate) mod marker;
 pub(crate) mod master_key;
 pub(crate) mod replica;
 pub(crate) mod store;

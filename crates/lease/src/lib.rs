@@ -15,6 +15,8 @@ pub mod protocol;
 pub mod request;
 pub mod row;
 pub mod rules;
+#[cfg(feature = "postgres")]
+pub mod session;
 #[cfg(test)]
 mod simulation;
 pub mod store;

@@ -25,6 +25,8 @@ pub struct Hop {
 /// What is to be committed. Everything a worker changes of a domain is in here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transition {
+    /// When this was decided, by the store's clock as the decider knew it.
+    pub decided_at: Timestamp,
     /// The history rows, in order; empty for a quiet wait.
     pub hops: Vec<Hop>,
     /// The state afterwards.
@@ -45,6 +47,20 @@ pub struct Transition {
     pub last_error: Option<Note>,
     /// Is the open order, if any, over with this?
     pub order_ends: bool,
+}
+
+impl Transition {
+    /// When it is tried next, as seen by the store's clock at the moment of the commit. Where the
+    /// decider's clock was ahead of it, the wait counts from the commit: else a step back of the
+    /// clock would leave the domain alone for as long as the step was.
+    #[must_use]
+    pub fn next_attempt_as_of(&self, committed_at: Timestamp) -> Option<Timestamp> {
+        let next = self.next_attempt_at?;
+        Some(match committed_at < self.decided_at {
+            true => committed_at.plus(next.since(self.decided_at)),
+            false => next,
+        })
+    }
 }
 
 /// What a person's request amounts to in the domain's present state; none when there is nothing to do.
@@ -104,22 +120,37 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
+    /// What a wrong clock stored in the future counts from now on: else no stay in this state would
+    /// ever be too long.
+    fn entered_at(&self) -> Timestamp {
+        self.domain.entered_at.min(self.now)
+    }
+
+    fn failing_since(&self) -> Option<Timestamp> {
+        self.domain.failing_since.map(|since| since.min(self.now))
+    }
+
+    fn queued_at(&self) -> Timestamp {
+        self.domain.queued_at.map_or(self.now, |since| since.min(self.now))
+    }
+
     fn stayed(&self) -> Duration {
-        self.now.since(self.domain.entered_at)
+        self.now.since(self.entered_at())
     }
 
     /// Nothing changed yet.
     fn same(&self) -> Transition {
         let domain = self.domain;
         Transition {
+            decided_at: self.now,
             hops: Vec::new(),
             state: domain.state,
             attempt: domain.attempt,
-            entered_at: domain.entered_at,
+            entered_at: self.entered_at(),
             next_attempt_at: domain.next_attempt_at,
-            queued_at: domain.queued_at,
+            queued_at: domain.queued_at.map(|_| self.queued_at()),
             failures: domain.failures,
-            failing_since: domain.failing_since,
+            failing_since: self.failing_since(),
             last_error: domain.last_error.clone(),
             order_ends: false,
         }
@@ -154,7 +185,7 @@ impl Step<'_> {
     fn settle(&self, mut transition: Transition) -> Transition {
         match transition.state {
             State::AcmeOrdering => {
-                transition.queued_at = Some(self.domain.queued_at.unwrap_or(self.now));
+                transition.queued_at = Some(self.queued_at());
                 transition.next_attempt_at = None;
                 transition.order_ends = true;
             }
@@ -188,7 +219,7 @@ impl Step<'_> {
             return self.fail(exhausted, note.or_else(|| Some(self.too_long(attempt))), false);
         }
         let delay = jittered(limits.delay(attempt), self.domain.id, attempt);
-        let end = self.domain.entered_at.plus(limits.within);
+        let end = self.entered_at().plus(limits.within);
         let next =
             outcome.not_before().unwrap_or_else(|| self.now.plus(delay)).min(end).max(self.now);
         Transition {
@@ -224,7 +255,7 @@ impl Step<'_> {
     fn fail(&self, to: State, note: Option<Note>, order_ends: bool) -> Transition {
         let mut transition = self.through(&[to], note);
         transition.failures = self.domain.failures.saturating_add(1);
-        transition.failing_since = Some(self.domain.failing_since.unwrap_or(self.now));
+        transition.failing_since = Some(self.failing_since().unwrap_or(self.now));
         transition.order_ends |= order_ends;
         if to.is_phase_failure() {
             transition.next_attempt_at =
@@ -252,7 +283,7 @@ impl Step<'_> {
             transition.last_error = Some(note.clone());
         }
         if self.domain.state == State::AcmeOrdering {
-            transition.queued_at = Some(self.domain.queued_at.unwrap_or(self.now));
+            transition.queued_at = Some(self.queued_at());
             transition.order_ends = true;
         }
         transition
@@ -295,7 +326,7 @@ impl Step<'_> {
 
     /// A first certificate is given up after a time of failures; a renewal some days after the old one ended.
     fn given_up(&self) -> bool {
-        match (&self.domain.certificate, self.domain.failing_since) {
+        match (&self.domain.certificate, self.failing_since()) {
             (Some(certificate), _) => {
                 self.now >= certificate.not_after.plus(self.policy.renewal.grace)
             }

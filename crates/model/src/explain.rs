@@ -1,6 +1,8 @@
 //! "Why is it stuck?" answered: for every state one cause, one fix, who must act and when the next
 //! attempt is. Pure: whoever asks brings the facts.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Domain, Note, State, Timestamp};
@@ -34,11 +36,29 @@ pub struct Check {
     pub seen: String,
 }
 
+/// A place in the queue for an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum QueuePlace {
+    /// This one, from one.
+    At(u64),
+    /// Further back than this one; how far is not counted.
+    Beyond(u64),
+}
+
+impl fmt::Display for QueuePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::At(place) => write!(f, "place {place}"),
+            Self::Beyond(place) => write!(f, "a place beyond {place}"),
+        }
+    }
+}
+
 /// Where it stands in the queue for an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueFacts {
-    /// From one.
-    pub place: u64,
+    /// Which place that is.
+    pub place: QueuePlace,
     /// The CA is left alone until then.
     pub paused_until: Option<Timestamp>,
     /// Why, as a note's text: its code, a colon, the CA's words.
@@ -56,9 +76,22 @@ pub struct EdgeFacts {
     pub behind: u32,
 }
 
+/// What keeps the whole installation from going on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Obstacle {
+    /// A stable code.
+    pub cause: String,
+    /// What is wrong, as a clause.
+    pub detail: String,
+    /// What to do, in a sentence.
+    pub fix: String,
+}
+
 /// What the asker found out beside the row itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
+    /// What keeps every domain from going on, if anything does.
+    pub obstacle: Option<Obstacle>,
     /// What DNS says now, when it is not as it should be.
     pub dns: Option<Note>,
     /// Its place in the queue, while it waits there.
@@ -130,6 +163,10 @@ fn special(domain: &Domain, facts: &Facts) -> Option<Answer> {
             format!("{name} was removed."),
             "Nothing is to be done.",
         ));
+    }
+    if let Some(Obstacle { cause, detail, fix }) = &facts.obstacle {
+        let summary = format!("{name} is in {} and waits, as all do: {detail}.", domain.state);
+        return Some(Answer::new(Who::Operator, cause, summary, fix));
     }
     if domain.removing_since.is_some() {
         let summary =
@@ -240,7 +277,7 @@ fn in_line(
 ) -> Answer {
     let when = until.map_or_else(String::new, |at| format!(" until {at}"));
     answer.summary = format!(
-        "{} waits at place {} for an order{when}: {}. No attempt is lost.",
+        "{} waits at {} for an order{when}: {}. No attempt is lost.",
         domain.name, queue.place, answer.summary
     );
     answer.next_attempt_at = until;
@@ -331,6 +368,10 @@ fn advice(code: &str) -> (Who, &'static str) {
         "acme-dns" => {
             (Who::Customer, "Ask the customer to mend the name's DNS; it is tried again by itself.")
         }
+        "acme-account-unusable" => (
+            Who::Operator,
+            "Run `holdfast ca register` to make another account; orders go on by themselves then.",
+        ),
         "acme-account" | "acme-terms" | "acme-external-account" => (
             Who::Operator,
             "Look at the [acme] section: the CA does not accept this account; `holdfast doctor` says more.",

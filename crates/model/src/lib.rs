@@ -5,6 +5,7 @@
 //! tests all read the same table.
 
 mod certificate;
+mod clock;
 mod decide;
 mod domain;
 mod explain;
@@ -17,9 +18,12 @@ mod table;
 mod time;
 
 pub use certificate::CertificateSummary;
+pub use clock::{ClockSample, ClockStep, ClockWatch};
 pub use decide::{Hop, Transition, asked, decide};
 pub use domain::{Domain, DomainId, Wanted};
-pub use explain::{Check, EdgeFacts, Explanation, Facts, QueueFacts, Who, explain};
+pub use explain::{
+    Check, EdgeFacts, Explanation, Facts, Obstacle, QueueFacts, QueuePlace, Who, explain,
+};
 pub use hostname::{Hostname, HostnameError};
 pub use note::Note;
 pub use outcome::{Outcome, OutcomeKind};

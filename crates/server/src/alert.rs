@@ -5,10 +5,12 @@ mod rule;
 
 use std::time::Duration;
 
-use holdfast_model::{Domain, Phase, Policy, State, Timestamp};
-use holdfast_store::{Account, Edge, Ending, Webhook};
+use holdfast_model::{ClockStep, Domain, Phase, Policy, State, Timestamp};
+use holdfast_store::{Account, Edge, Ending, EventLag, Webhook};
 use serde::Serialize;
 use utoipa::ToSchema;
+
+use crate::database::Trouble;
 
 /// Longest sensible stay in a working state that has no limit of its own.
 const WORKING: Duration = Duration::from_secs(15 * 60);
@@ -32,19 +34,20 @@ pub(crate) enum Severity {
 /// Something that deserves a person's attention.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Alert {
-    /// Stable: `stuck`, `high-retry-rate`, `many-failures`, `certificate-expiring`, `no-leader`, `edge-stale`, `edge-behind`, `edge-error`,
-    /// `edge-refusing`, `edge-shadowed`, `webhook-failing`, `ca-paused`.
+    /// Stable: `database-unavailable`, `database-log`, `stuck`, `high-retry-rate`, `many-failures`, `certificate-expiring`, `no-leader`, `edge-stale`, `edge-behind`, `edge-error`,
+    /// `edge-refusing`, `edge-shadowed`, `webhook-failing`, `ca-paused`, `ca-account-unusable`,
+    /// `event-log-behind`, `clock-stepped`.
     pub(crate) code: &'static str,
     /// How soon somebody should look.
     pub(crate) severity: Severity,
-    /// A state, an edge, a webhook, a directory.
+    /// A state, an edge, a webhook, a directory, the event log.
     pub(crate) subject: String,
     /// What is wrong, in a sentence.
     pub(crate) detail: String,
     /// What to do, in a sentence.
-    fix: String,
+    pub(crate) fix: String,
     /// Some of the names concerned.
-    domains: Vec<String>,
+    pub(crate) domains: Vec<String>,
 }
 
 /// What alerts are decided from.
@@ -62,8 +65,15 @@ pub(crate) struct Facts<'a> {
     pub(crate) behind: &'a [(String, Timestamp)],
     pub(crate) webhooks: &'a [Webhook],
     pub(crate) account: Option<&'a Account>,
+    pub(crate) lag: &'a EventLag,
+    /// The latest step of the store's clock, as long as it is news.
+    pub(crate) clock_step: Option<ClockStep>,
     /// How long nobody has been known to lead.
     pub(crate) leaderless: Option<Duration>,
+    /// How many bytes the log of the database has.
+    pub(crate) log_bytes: u64,
+    /// Why the database cannot be used: then nothing that edges report can be stored.
+    pub(crate) trouble: Option<&'a Trouble>,
 }
 
 /// Is this a state that a domain should leave soon, by itself? The queue for orders drains at the CA's pace.
@@ -76,10 +86,19 @@ pub(crate) fn limit(policy: &Policy, state: State) -> Duration {
     policy.limits(state).map_or(WORKING, |limits| limits.within) + SLACK
 }
 
+/// The alert that must be told also when nothing can be read.
+pub(crate) fn database(trouble: &Trouble) -> Alert {
+    rule::database(trouble)
+}
+
 /// Decides.
 pub(crate) fn alerts(facts: &Facts<'_>) -> Vec<Alert> {
     let mut alerts = Vec::new();
+    alerts.extend(facts.trouble.map(database));
+    alerts.extend(rule::large_log(facts.log_bytes));
     alerts.extend(rule::leaderless(facts));
+    alerts.extend(rule::log_behind(facts));
+    alerts.extend(facts.clock_step.as_ref().map(rule::clock_stepped));
     alerts.extend(facts.staying.iter().filter_map(|(state, late)| rule::stuck(*state, late)));
     alerts.extend(facts.samples.iter().filter_map(|(state, some)| rule::retrying(*state, some)));
     alerts.extend(rule::failing(facts.counts));

@@ -18,7 +18,8 @@ pub(crate) fn is_said_by_an_edge(request: &Request) -> bool {
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     matches!(
         (request.method(), route),
-        (&Method::PUT, Some("/v1/edges/{edge}")) | (&Method::POST, Some("/v1/edges/{edge}/report"))
+        (&Method::PUT, Some("/v1/edges/{edge}" | "/v1/edges/{edge}/difference"))
+            | (&Method::POST, Some("/v1/edges/{edge}/report"))
     )
 }
 

@@ -5,11 +5,11 @@ use std::future::Future;
 use std::time::Duration;
 
 use holdfast_dns::{Expectation, HttpProof};
-use holdfast_model::{Check, Domain, EdgeFacts, Facts, Note, QueueFacts, State};
+use holdfast_model::{Check, Domain, EdgeFacts, Facts, Note, Obstacle, QueueFacts, State};
 use uuid::Uuid;
 
 use crate::view::{alternatives, sentence};
-use crate::{AppState, Problem, proof};
+use crate::{AppState, Problem, database, proof};
 
 /// Longest look at DNS: who asks is waiting.
 const DNS: Duration = Duration::from_secs(4);
@@ -26,10 +26,20 @@ pub(crate) async fn gather(state: &AppState, domain: &Domain) -> Facts {
     if domain.removed_at.is_some() {
         return Facts { required, ..Facts::default() };
     }
-    let (dns, queue, edges) =
-        tokio::join!(dns(state, domain), queue(state, domain), edges(state, domain));
+    let (obstacle, dns, queue, edges) = tokio::join!(
+        obstacle(state),
+        dns(state, domain),
+        queue(state, domain),
+        edges(state, domain)
+    );
     let checks = [Some(dns.1), queue.1, edges.1].into_iter().flatten().collect();
-    Facts { dns: dns.0, queue: queue.0, edges: edges.0, required, checks }
+    Facts { obstacle, dns: dns.0, queue: queue.0, edges: edges.0, required, checks }
+}
+
+async fn obstacle(state: &AppState) -> Option<Obstacle> {
+    let trouble = database::trouble(state).await?;
+    let (cause, fix) = (trouble.code().to_owned(), trouble.fix().to_owned());
+    Some(Obstacle { cause, detail: trouble.detail, fix })
 }
 
 async fn dns(state: &AppState, domain: &Domain) -> (Option<Note>, Check) {
@@ -88,16 +98,14 @@ async fn queue_facts(
     let seen = match (paused_until, next_slot_at) {
         (Some(until), _) => {
             let reason = pause_reason.as_deref().unwrap_or("no reason was given");
-            format!(
-                "place {place} in the queue; the CA asked to be left alone until {until}: {reason}"
-            )
+            format!("{place} in the queue; the CA asked to be left alone until {until}: {reason}")
         }
         (None, Some(at)) => {
-            format!("place {place} in the queue; the budget allows the next order at {at}")
+            format!("{place} in the queue; the budget allows the next order at {at}")
         }
         (None, None) => match &pause_reason {
-            Some(reason) => format!("place {place} in the queue; {reason}"),
-            None => format!("place {place} in the queue"),
+            Some(reason) => format!("{place} in the queue; {reason}"),
+            None => format!("{place} in the queue"),
         },
     };
     Ok((Some(QueueFacts { place, paused_until, pause_reason, next_slot_at }), seen))

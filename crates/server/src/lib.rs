@@ -8,6 +8,7 @@ mod alert;
 mod audit;
 mod auth;
 mod body;
+mod database;
 mod edge;
 mod facts;
 mod field;

@@ -147,7 +147,8 @@ pub(crate) struct ProblemDocument {
     code: String,
     /// What was given, what is wrong with it, what to do.
     detail: String,
-    /// Members of some codes: `holder` (`name-in-use`, `resource-in-use`), `field`, `version`, `master` (`not-master`, `see-leader`), `instance`.
+    /// Members of some codes: `holder` (`name-in-use`, `resource-in-use`), `field`, `version`, `master` (`not-master`, `see-leader`), `cause`
+    /// (`database-unavailable`, `ca-failed`), `instance`.
     #[serde(flatten)]
     #[schema(value_type = std::collections::BTreeMap<String, Value>, additional_properties)]
     members: Map<String, Value>,

@@ -86,6 +86,7 @@ fn v1() -> OpenApiRouter<AppState> {
         .routes(routes!(edge::desired::list))
         .routes(routes!(edge::bundle::show))
         .routes(routes!(edge::report::take))
+        .routes(routes!(edge::difference::take))
         .routes(routes!(lease::list))
         .routes(routes!(lease::history))
         .routes(routes!(lease::release))
@@ -103,6 +104,7 @@ fn v1() -> OpenApiRouter<AppState> {
         .routes(routes!(webhook::deliveries))
         .routes(routes!(key::rotate))
         .routes(routes!(key::rotate_account))
+        .routes(routes!(key::register_account))
 }
 
 fn open() -> OpenApiRouter<AppState> {

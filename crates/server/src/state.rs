@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::audit::Audit;
 use crate::auth::Caller;
+use crate::database::WriteCheck;
 use crate::vital::VitalCache;
 use crate::{Guard, Look, Metrics, alert};
 
@@ -79,6 +80,7 @@ pub struct Shared {
     pub(crate) cluster_secret: OnceCell<Secret>,
     pub(crate) challenges: ChallengeDesk,
     pub(crate) vitals: VitalCache,
+    pub(crate) database: WriteCheck,
     leaderless: std::sync::Mutex<Option<Instant>>,
     pub(crate) rotation: Arc<Mutex<()>>,
     pub(crate) streams: Arc<Semaphore>,
@@ -95,6 +97,7 @@ impl AppState {
             settings,
             challenges,
             vitals: VitalCache::default(),
+            database: WriteCheck::default(),
             leaderless: std::sync::Mutex::default(),
             started: AtomicBool::new(false),
             cluster_secret: OnceCell::new(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use holdfast_cluster::ReplicaView;
 use holdfast_model::State;
-use holdfast_store::{Account, Edge, Error, Vitals, Webhook};
+use holdfast_store::{Account, Edge, Error, EventLag, Vitals, Webhook};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
@@ -37,6 +37,7 @@ pub(crate) struct Installation {
     pub(crate) edges: Vec<Edge>,
     pub(crate) webhooks: Vec<Webhook>,
     pub(crate) replicas: Vec<ReplicaView>,
+    pub(crate) lag: EventLag,
 }
 
 /// What was last read, and when.
@@ -78,6 +79,7 @@ async fn read(state: &AppState) -> Result<Installation, Error> {
         webhooks: state.store.webhooks().await?,
         // Replicas are kept in the store too; where they cannot be read, the rest can be shown.
         replicas: state.cluster.replicas().await.unwrap_or_default(),
+        lag: state.store.event_lag().await?,
         edges,
         counts,
     })

@@ -1,5 +1,7 @@
 //! ACME accounts: one per directory, made once, its key sealed before the CA hears of it.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use holdfast_model::Timestamp;
 use uuid::Uuid;
@@ -46,6 +48,14 @@ pub struct Account {
     pub orders_left: Option<u32>,
 }
 
+impl Account {
+    /// Why the CA does not accept it, where that is why it is paused: waiting mends nothing then.
+    #[must_use]
+    pub fn unusable(&self) -> Option<&str> {
+        self.pause_reason.as_deref()?.strip_prefix("acme-account-unusable: ")
+    }
+}
+
 /// How many orders an account may make and have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OrderLimits {
@@ -90,8 +100,8 @@ pub trait Accounts: Send + Sync {
     /// The CA took the next key: it is the key now.
     async fn account_key_changed(&self, id: AccountId) -> Result<()>;
 
-    /// Leaves the account alone until then, on every replica; never shortens a pause.
-    async fn pause_account(&self, id: AccountId, until: Timestamp, reason: &str) -> Result<()>;
+    /// Leaves the account alone for so long, on every replica; never shortens a pause.
+    async fn pause_account(&self, id: AccountId, wait: Duration, reason: &str) -> Result<()>;
 
     /// The terms as last seen.
     async fn terms(&self, directory: &str) -> Result<Option<Terms>>;

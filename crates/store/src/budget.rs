@@ -57,8 +57,14 @@ impl Budget {
         self.cost() * self.per_3h
     }
 
+    /// Is it further away than it can honestly be? Then a clock was wrong, and the orders that were
+    /// made say what is missing.
+    pub(crate) fn is_beyond_capacity(self, now: Timestamp) -> bool {
+        self.full_at.is_some_and(|full_at| full_at.since(now) > self.capacity())
+    }
+
     fn missing(self, now: Timestamp) -> Duration {
-        self.full_at.map_or(Duration::ZERO, |full_at| full_at.since(now))
+        self.full_at.map_or(Duration::ZERO, |full_at| full_at.since(now)).min(self.capacity())
     }
 }
 
@@ -141,6 +147,17 @@ mod tests {
                 let refilled = Duration::from_secs(now).as_micros() / budget.cost().as_micros();
                 prop_assert!(u128::from(made) <= u128::from(per_3h) + refilled);
             }
+        }
+
+        /// Whatever a wrong clock stored: the next order waits for one refill at most.
+        #[test]
+        fn no_budget_is_further_away_than_its_capacity(per_3h in 1_u32..2_000, full_at in any::<i64>()) {
+            let full_at = Timestamp::from_micros(full_at);
+            let budget = Budget::new(Some(full_at), per_3h);
+            let next = budget.next_at(at(0)).unwrap_or(at(0));
+            prop_assert!(next <= at(0).plus(budget.cost()));
+            prop_assert_eq!(budget.is_beyond_capacity(at(0)), full_at.since(at(0)) > budget.cost() * per_3h);
+            prop_assert!(!budget.taken(at(0), 0).is_beyond_capacity(at(0)));
         }
 
         #[test]

@@ -150,14 +150,23 @@ fn replay(new: &NewDomain, own: &Standing, found: &[Standing]) -> Verdict {
         let orchestration_id = new.orchestration_id.clone();
         Verdict::Refused(Error::OrchestrationMismatch { orchestration_id, field })
     };
+    let removed = |domain, removed_at| {
+        Verdict::Refused(Error::Removed { domain, name: new.name.clone(), removed_at })
+    };
     match (&own.domain, own.claim.domain_id) {
-        (Some(domain), _) => match own.difference(domain, new) {
-            Some(field) => mismatch(field),
-            None => Verdict::Same(Box::new(domain.clone())),
+        (Some(domain), _) => match (own.difference(domain, new), domain.removed_at) {
+            (Some(field), _) => mismatch(field),
+            (None, Some(at)) => removed(domain.id, at),
+            (None, None) => Verdict::Same(Box::new(domain.clone())),
         },
-        (None, Some(id)) => {
-            Verdict::Refused(Error::Corrupt { what: "state of domain", value: id.to_string() })
-        }
+        (None, Some(id)) => match own.claim.released_at {
+            // Removed so long ago that only the claim is left, which knows the name.
+            Some(at) if own.claim.name.as_ref() == Some(&new.name) => removed(id, at),
+            Some(_) => mismatch("name"),
+            None => {
+                Verdict::Refused(Error::Corrupt { what: "state of domain", value: id.to_string() })
+            }
+        },
         // A claim that was given back is a request that is over.
         (None, None) if !own.is_live() => mismatch("claim"),
         (None, None) if new.resource.as_ref() != Some(&own.claim.resource) => mismatch("resource"),

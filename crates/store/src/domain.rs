@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use holdfast_model::{Domain, DomainId, Hostname, State, Wanted};
+use holdfast_model::{Domain, DomainId, Hostname, QueuePlace, State, Wanted};
 
 use crate::{Actor, Fence, NewCertificate, Page, Paged, Result};
 
@@ -110,11 +110,14 @@ pub trait Domains: Send + Sync {
     /// Begins the removal; again is the same. Never touches `version`.
     async fn remove(&self, id: DomainId, revoke: bool, actor: &Actor) -> Result<()>;
 
-    /// How many live domains are in each state: folded counts and the unfolded tail.
+    /// How many live domains are in each state: folded counts and the tail that is not folded yet. Of a tail longer than [`FOLDED`]
+    /// events the first ones count, which is how things stood a moment ago.
+    ///
+    /// [`FOLDED`]: crate::FOLDED
     async fn counts(&self) -> Result<Vec<(State, u64)>>;
 
-    /// Its place in the queue for an order, from one; none when it is not queued.
-    async fn queue_place(&self, id: DomainId) -> Result<Option<u64>>;
+    /// Its place in the queue for an order, as far as it is counted; none when it is not queued.
+    async fn queue_place(&self, id: DomainId) -> Result<Option<QueuePlace>>;
 
     /// Asks for a renewal of up to `limit` Active domains whose certificate came from `directory`, soonest end first. The
     /// orders are paced by the queue; callers pace the asking. Gives how many were asked.

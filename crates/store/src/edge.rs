@@ -92,7 +92,7 @@ pub struct Edge {
     pub last_seen_at: Timestamp,
     /// Up to where it has applied.
     pub revision: Revision,
-    /// How many deployments of its group are newer.
+    /// How many deployments of its group are newer, up to [`COUNTED`](crate::COUNTED).
     pub behind: u64,
     /// What it last complained of.
     pub last_error: Option<Note>,
@@ -274,7 +274,8 @@ pub trait Edges: Send + Sync {
     /// The newest revision there is.
     async fn latest_revision(&self) -> Result<Revision>;
 
-    /// What came after `after` for a group, at most `limit`. `RevisionGone` for another epoch's.
+    /// What came after `after` for a group, at most `limit`. `RevisionGone` for another epoch's, and for one that tombstones were
+    /// deleted since.
     async fn changes(&self, group: &str, after: Revision, limit: u32) -> Result<Changes>;
 
     /// Everything a group should serve, in parts. `RevisionGone` when a restore came between two parts.
@@ -344,8 +345,10 @@ impl Changes {
     pub(crate) fn read(rows: &[impl Fields], after: Revision, limit: u32) -> Result<Self> {
         let first = rows.first().ok_or(Error::NotFound("revision"))?;
         let latest = Revision { epoch: first.number("epoch")?, number: first.number("latest")? };
-        // From the very beginning anybody may ask; else only about this epoch, and not from a future that was lost.
-        let known = after.epoch == latest.epoch && after.number <= latest.number;
+        // From the very beginning anybody may ask; else only about this epoch, not from a future that was lost, and not from before
+        // tombstones that were deleted since.
+        let floor = first.number("floor")?;
+        let known = after.epoch == latest.epoch && (floor..=latest.number).contains(&after.number);
         if after != Revision::default() && !known {
             return Err(Error::RevisionGone { epoch: after.epoch, number: after.number });
         }

@@ -1,8 +1,9 @@
 //! What can go wrong with remembering, named after the decision it forces.
 
-use holdfast_model::{State, Timestamp};
+use holdfast_lease::session::{Fault, Unreachable};
+use holdfast_model::{DomainId, Hostname, State, Timestamp};
 
-use crate::Holder;
+use crate::{Holder, Outage};
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -25,6 +26,18 @@ pub enum Error {
         orchestration_id: String,
         /// The first field that differs.
         field: &'static str,
+    },
+    /// A replay of a request whose domain was removed since.
+    #[error(
+        "`{name}` was added with this orchestration id and removed at {removed_at}; use a new id to add it again"
+    )]
+    Removed {
+        /// The domain's id.
+        domain: DomainId,
+        /// The name that was added.
+        name: Hostname,
+        /// When it was removed.
+        removed_at: Timestamp,
     },
     /// Whoever held it vanished while we looked: asking again is right.
     #[error("the holder vanished while the conflict was looked up; try again")]
@@ -122,6 +135,9 @@ pub enum Error {
     /// A URL that names no database we know.
     #[error("`{0}` names no database; use postgres://USER@HOST/NAME or sqlite:FILE")]
     BadUrl(String),
+    /// A PostgreSQL URL that cannot be used.
+    #[error("{0}")]
+    BadPostgresUrl(String),
     /// The schema could not be brought up to date.
     #[error("the schema could not be migrated to version {version}")]
     Migration {
@@ -148,6 +164,29 @@ pub enum Error {
         #[source]
         source: sqlx::Error,
     },
+    /// The database cannot be used, and we know why.
+    #[error("{outage} (at {at})")]
+    Unusable {
+        /// Which call.
+        at: &'static str,
+        /// Why.
+        outage: Outage,
+    },
+    /// No host of the database gave a session that takes writes.
+    #[error("no session with the database to {at}")]
+    NoSession {
+        /// Which call.
+        at: &'static str,
+        /// Each host, and why not.
+        #[source]
+        source: Unreachable,
+    },
+    /// The database is behind a pooler that gives each transaction to another server process.
+    #[error("the database cannot be used through this pooler")]
+    SharedSession(#[source] Unreachable),
+    /// The server answers, and takes no writes any more.
+    #[error("the database takes no writes")]
+    TakesNoWrites(#[source] Fault),
     /// A file beside the database could not be read or written.
     #[error("{path}: {source}")]
     File {
@@ -167,7 +206,14 @@ pub enum Error {
 impl Error {
     /// Would the same call, later, perhaps succeed?
     #[must_use]
-    pub const fn is_transient(&self) -> bool {
-        matches!(self, Self::Database { .. } | Self::HolderVanished | Self::RoundFailed)
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Database { .. }
+            | Self::Unusable { .. }
+            | Self::NoSession { .. }
+            | Self::TakesNoWrites(_) => self.outage().is_none_or(Outage::is_transient),
+            Self::HolderVanished | Self::RoundFailed => true,
+            _ => false,
+        }
     }
 }

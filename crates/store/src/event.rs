@@ -6,7 +6,7 @@ use std::{fmt, str::FromStr};
 use async_trait::async_trait;
 use holdfast_model::{DomainId, Hostname, Note, State, Timestamp};
 
-use crate::{Error, Page, Paged, Result};
+use crate::{Error, EventLag, Page, Paged, Result};
 
 /// Who did it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,6 +102,9 @@ pub trait Events: Send + Sync {
 
     /// The place after which everything is new.
     async fn latest_event(&self) -> Result<EventCursor>;
+
+    /// What is committed and cannot be read yet, because an older transaction of the server is still open.
+    async fn event_lag(&self) -> Result<EventLag>;
 
     /// Appends a notice.
     async fn notice(&self, actor: &Actor, kind: &str, subject: &str, detail: &str) -> Result<()>;

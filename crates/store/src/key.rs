@@ -13,7 +13,7 @@ use ring::{
 };
 use zeroize::Zeroizing;
 
-use crate::{Error, Result, Secret};
+use crate::{Actor, Error, ResealCursor, Resealed, Result, Rotation, SealedValue, Secret};
 
 /// 32 bytes that open everything.
 #[derive(Debug, Clone)]
@@ -91,23 +91,23 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// How far a rotation is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rotation {
-    /// Values sealed anew by this call.
-    pub resealed: u64,
-    /// Is nothing left under an older key?
-    pub complete: bool,
-}
-
 /// Sealing keys.
 #[async_trait]
 pub trait Keys: Send + Sync {
-    /// Makes a new data key that everything is sealed under from now on.
+    /// Makes a new data key that everything is sealed under from now on, and notes that a rotation is under way.
     async fn new_data_key(&self) -> Result<()>;
 
-    /// Seals up to `limit` older values anew, each by compare-and-swap, and drops data keys that nothing uses.
-    async fn reseal(&self, limit: u32) -> Result<Rotation>;
+    /// Seals up to `limit` values under older keys anew, each by compare-and-swap, from `after` on. What does not open is passed over.
+    async fn reseal(&self, after: Option<&ResealCursor>, limit: u32) -> Result<Resealed>;
+
+    /// Is a rotation under way, here or anywhere, or was one cut short?
+    async fn is_rotating(&self) -> Result<bool>;
+
+    /// Drops data keys that nothing uses, and ends the rotation with an event. Of several that come to its end, one tells.
+    async fn end_rotation(&self, rotation: &Rotation, actor: &Actor) -> Result<()>;
+
+    /// Values under older keys, at most `limit`: while no rotation is under way, what the last one could not open.
+    async fn sealed_before(&self, limit: u32) -> Result<Vec<SealedValue>>;
 
     /// Wraps the data keys under another master key; replicas need it at their next start.
     async fn rewrap(&self, new: &MasterKey) -> Result<()>;

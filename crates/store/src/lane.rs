@@ -3,7 +3,7 @@
 //!
 //! A lane follows from the row alone; nobody writes it. So the release before, which knows none, works beside this one.
 
-use holdfast_model::{Domain, State};
+use holdfast_model::{Domain, QueuePlace, State, Timestamp};
 
 /// What a domain is due for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -79,13 +79,20 @@ pub struct Room {
     pub lanes: [(Lane, u32); LANES],
     /// For any of them.
     pub shared: u32,
+    /// What was due before this in a lane, by its place in [`Lane::ALL`], need not be looked for; none: all of it is.
+    pub since: [Option<Timestamp>; LANES],
 }
 
 impl Room {
     /// Nothing is kept for any lane.
     #[must_use]
     pub fn shared(room: u32) -> Self {
-        Self { lanes: Lane::ALL.map(|lane| (lane, 0)), shared: room }
+        Self { lanes: Lane::ALL.map(|lane| (lane, 0)), shared: room, since: [None; LANES] }
+    }
+
+    /// Where the look begins in the lanes, in the order in which they are served.
+    pub(crate) fn begins(&self) -> [Option<Timestamp>; LANES] {
+        self.lanes.map(|(lane, _)| self.since.get(lane as usize).copied().flatten())
     }
 
     /// Did these take all that is for any? Then some lane may have more.
@@ -114,11 +121,20 @@ pub(crate) fn turns_of_new(turn: i64, orders: u32) -> u32 {
     u32::try_from(before(turn.saturating_add(i64::from(orders))) - before(turn)).unwrap_or(0)
 }
 
+/// The last place that is told as a number.
+const PLACES: u64 = 1_000;
+
+/// How many of a kind must be counted to know a place up to [`PLACES`]: those ahead are no more than that, of either kind.
+pub(crate) const COUNTED_PLACES: i64 = 1_001;
+
 /// About how many orders it takes until who has this place in its own lane gets one, while so many wait in the other.
-pub(crate) fn place(own: u64, other: u64, renews: bool) -> u64 {
+pub(crate) fn place(own: u64, other: u64, renews: bool) -> QueuePlace {
     let each = TURNS.unsigned_abs() - 1;
     let ahead = if renews { own.saturating_sub(1) / each } else { own.saturating_mul(each) };
-    own.saturating_add(ahead.min(other))
+    match own.saturating_add(ahead.min(other)) {
+        place @ ..=PLACES => QueuePlace::At(place),
+        _ => QueuePlace::Beyond(PLACES),
+    }
 }
 
 #[cfg(test)]
@@ -137,6 +153,22 @@ mod tests {
     fn the_indexes_are_of_this_very_lane() {
         let has = |step: &Migration| words(step.sql).contains(&words(lane!()));
         assert!(POSTGRES.iter().any(has) && SQLITE.iter().any(has));
+    }
+
+    /// Counting further would tell no other place.
+    #[test]
+    fn no_more_is_counted_than_is_told() {
+        let most = COUNTED_PLACES.unsigned_abs();
+        for (own, other) in [(1, 5), (250, 750), (251, 749), (999, 0), (1_000, 1), (1_001, 9)] {
+            for (own, other) in [(own, other), (own, other + most), (own + most, other)] {
+                for renews in [true, false] {
+                    let counted = place(own.min(most), other.min(most), renews);
+                    assert_eq!(counted, place(own, other, renews), "{own} {other} {renews}");
+                }
+            }
+        }
+        assert_eq!(place(1_000, 0, false), QueuePlace::At(1_000));
+        assert_eq!(place(1_001, 0, false), QueuePlace::Beyond(1_000));
     }
 
     #[test]
@@ -171,7 +203,7 @@ mod tests {
                 let places = given.iter().enumerate().filter(|(_, one)| **one == renews);
                 for (own, (at, _)) in places.enumerate() {
                     let other = if renews { new } else { renewing };
-                    prop_assert_eq!(place(own as u64 + 1, other.into(), renews), at as u64 + 1);
+                    prop_assert_eq!(place(own as u64 + 1, other.into(), renews), QueuePlace::At(at as u64 + 1));
                 }
             }
         }

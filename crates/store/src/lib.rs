@@ -6,6 +6,7 @@
 
 mod account;
 mod alert;
+mod backup;
 mod bell;
 mod budget;
 mod certificate;
@@ -13,26 +14,35 @@ mod challenge;
 mod claim;
 mod conflict;
 mod desk;
+mod difference;
 mod domain;
 mod edge;
 mod error;
 mod event;
+mod event_lag;
 mod fence;
 mod key;
 mod keyring;
 mod lane;
 mod maintenance;
 mod migration;
+mod moment;
 mod open;
 mod order;
+mod outage;
 mod page;
+#[cfg(test)]
+mod plans;
 mod pool;
 mod postgres;
 mod query;
 mod replica;
+mod retention;
+mod rotation;
 mod row;
 mod seal;
 mod secret;
+mod shortage;
 mod sqlite;
 mod stranger;
 mod task;
@@ -42,14 +52,19 @@ mod wake;
 mod webhook;
 mod work;
 
+#[cfg(test)]
+extern crate self as holdfast_store;
+
 use std::sync::Arc;
 
 pub use account::{Account, AccountId, Accounts, NewAccount, OrderLimits, Terms};
 pub use alert::{Alerts, DOMAIN_EXPIRING, Ending, StandingAlert};
+pub use backup::{BackupError, Replacement, back_up};
 pub use certificate::{Bundle, CertificateId, Certificates, NewCertificate};
 pub use challenge::{ChallengeAnswer, ChallengeKind, Challenges, NewChallenge, OpenChallenge};
 pub use claim::{Claim, ClaimRequest, Claims, Holder};
 pub use desk::{ChallengeDesk, is_token};
+pub use difference::{Difference, Differences, NAMED, Names};
 pub use domain::{Added, DomainFilter, DomainPatch, Domains, Import, NewDomain};
 pub use edge::{
     Change, Changes, DeploymentStatus, Desired, Edge, EdgeAgent, EdgeId, EdgeIdentity, EdgeReport,
@@ -57,14 +72,19 @@ pub use edge::{
 };
 pub use error::{Error, Result};
 pub use event::{Actor, Event, EventBody, EventCursor, Events};
+pub use event_lag::{EventLag, OpenTransaction, TransactionOwner};
 pub use fence::{Fence, LeaseHome};
-pub use key::{Keys, MasterKey, Rotation, proof_answer};
+pub use key::{Keys, MasterKey, proof_answer};
 pub use lane::{Lane, Room};
-pub use maintenance::{Maintenance, Restored, SweepCursor, Swept};
-pub use open::{OpenOptions, master_key_id, migrate, open};
+pub use maintenance::{FOLDED, Maintenance, Restored, SweepCursor, Swept};
+pub use moment::{Moments, Search};
+pub use open::{OpenOptions, check_url, master_key_id, migrate, open, sessions};
 pub use order::{Order, OrderId, Orders};
+pub use outage::Outage;
 pub use page::{Page, Paged};
 pub use replica::{Beat, NewReplica, Replica, Replicas};
+pub use retention::{Outdated, Progress, Retention};
+pub use rotation::{ResealCursor, Resealed, Resealing, Rotation, SealedValue};
 pub use secret::Secret;
 pub use stranger::{Adopt, Adopted, Adoption, Asked, Found, Stranger, Strangers};
 pub use task::{TaskRun, TaskStatus, Tasks};
@@ -83,13 +103,16 @@ pub trait Store:
     + Certificates
     + Challenges
     + Claims
+    + Differences
     + Domains
     + Edges
     + Events
     + Keys
     + Maintenance
+    + Moments
     + Orders
     + Replicas
+    + Retention
     + Strangers
     + Tasks
     + Tokens
@@ -106,13 +129,16 @@ impl<T> Store for T where
         + Certificates
         + Challenges
         + Claims
+        + Differences
         + Domains
         + Edges
         + Events
         + Keys
         + Maintenance
+        + Moments
         + Orders
         + Replicas
+        + Retention
         + Strangers
         + Tasks
         + Tokens

@@ -8,6 +8,9 @@ use uuid::Uuid;
 
 use crate::{Fence, Result};
 
+/// How many events are folded into the counts in one transaction, and how many that are not folded yet a look at the counts reads.
+pub const FOLDED: u32 = 10_000;
+
 /// What `restored` found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restored {
@@ -40,20 +43,25 @@ pub struct Swept {
 /// Chores. Those that write are singleton work: with a fence they commit only while its lease is held.
 #[async_trait]
 pub trait Maintenance: Send + Sync {
-    /// A round trip to the database; gives its clock.
+    /// A round trip to the database, which must take writes; gives its clock.
     async fn ping(&self) -> Result<Timestamp>;
+
+    /// Why requests lately waited for a session with the database, if they did.
+    fn shortage(&self) -> Option<String>;
 
     /// The newest migration applied, and the newest this release knows.
     async fn schema(&self) -> Result<(i64, i64)>;
 
-    /// Folds the settled tail of events into the counts per state.
+    /// Can it be written? Fails with the cause if it cannot. Cheap, and not free: on SQLite it writes a row.
+    async fn check_writes(&self) -> Result<()>;
+
+    /// How many bytes the log of SQLite has, which grows for as long as another process reads an old state; 0 elsewhere.
+    async fn log_bytes(&self) -> u64 {
+        0
+    }
+
+    /// Folds the settled tail of events into the counts per state, at most [`FOLDED`] of them; gives how many.
     async fn fold_counts(&self, fence: Option<&Fence>) -> Result<u64>;
-
-    /// Drops challenges older than ten days.
-    async fn sweep_challenges(&self, fence: Option<&Fence>) -> Result<u64>;
-
-    /// Drops notices older than `days`, and the history of domains removed longer ago than that; at most `limit` rows.
-    async fn prune_events(&self, fence: Option<&Fence>, days: u32, limit: u32) -> Result<u64>;
 
     /// Drops changes of owner of leases older than this; at most `limit` of them.
     async fn prune_lease_history(
@@ -79,13 +87,19 @@ pub trait Maintenance: Send + Sync {
         limit: u32,
     ) -> Result<Swept>;
 
+    /// Brings up to date what the database's planner knows of its tables, where the database does not do so by itself; gives how often it did.
+    async fn refresh_statistics(&self, fence: Option<&Fence>) -> Result<u64>;
+
     /// A move of certificates to another CA that was asked for and is not finished: the old directory.
     async fn moving_from(&self) -> Result<Option<String>>;
 
     /// Notes that certificates of `directory` are to be moved, or that none are left.
     async fn move_from(&self, fence: Option<&Fence>, directory: Option<&str>) -> Result<()>;
 
-    /// After the database was restored from a backup: the epoch rises, claims are void, every deployment
-    /// is written anew and unfinished orders are looked at anew.
+    /// Is another process of Holdfast connected to this database?
+    async fn is_used_by_others(&self) -> Result<bool>;
+
+    /// After the database was restored from a backup: the epoch rises, claims are void, every deployment is written anew, unfinished
+    /// orders are looked at anew, and the CA is asked about every certificate.
     async fn restored(&self) -> Result<Restored>;
 }

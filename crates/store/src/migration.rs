@@ -61,6 +61,26 @@ pub(crate) const POSTGRES: &[Migration] = &[
         name: "refusal",
         sql: include_str!("../migrations/postgres/0010_refusal.sql"),
     },
+    Migration {
+        version: 11,
+        name: "retention",
+        sql: include_str!("../migrations/postgres/0011_retention.sql"),
+    },
+    Migration {
+        version: 12,
+        name: "restore",
+        sql: include_str!("../migrations/postgres/0012_restore.sql"),
+    },
+    Migration {
+        version: 13,
+        name: "clock",
+        sql: include_str!("../migrations/postgres/0013_clock.sql"),
+    },
+    Migration {
+        version: 14,
+        name: "pause",
+        sql: include_str!("../migrations/postgres/0014_pause.sql"),
+    },
 ];
 
 /// SQLite's.
@@ -110,6 +130,26 @@ pub(crate) const SQLITE: &[Migration] = &[
         version: 10,
         name: "refusal",
         sql: include_str!("../migrations/sqlite/0010_refusal.sql"),
+    },
+    Migration {
+        version: 11,
+        name: "retention",
+        sql: include_str!("../migrations/sqlite/0011_retention.sql"),
+    },
+    Migration {
+        version: 12,
+        name: "restore",
+        sql: include_str!("../migrations/sqlite/0012_restore.sql"),
+    },
+    Migration {
+        version: 13,
+        name: "clock",
+        sql: include_str!("../migrations/sqlite/0013_clock.sql"),
+    },
+    Migration {
+        version: 14,
+        name: "pause",
+        sql: include_str!("../migrations/sqlite/0014_pause.sql"),
     },
 ];
 

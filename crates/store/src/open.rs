@@ -1,6 +1,8 @@
 //! Opening a store: the URL says which database it is.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+use holdfast_lease::session::Life;
 
 use crate::{Error, MasterKey, Result, SharedStore, postgres, sqlite};
 
@@ -11,11 +13,13 @@ pub struct OpenOptions {
     pub migrate: bool,
     /// At most so many connections for requests, beside the one that listens. SQLite has one that writes and these that read.
     pub connections: u32,
+    /// A session with PostgreSQL ends after at most this long, so that none stays with a server that others have left.
+    pub longest_life: Duration,
 }
 
 impl Default for OpenOptions {
     fn default() -> Self {
-        Self { migrate: true, connections: 16 }
+        Self { migrate: true, connections: 16, longest_life: Life::LONGEST }
     }
 }
 
@@ -61,9 +65,31 @@ pub async fn open(
 /// Says which step failed, and what the database said.
 pub async fn migrate(url: &str) -> Result<()> {
     match kind(url)? {
-        Kind::Postgres => postgres::migrate(&postgres::options(url)?).await,
+        Kind::Postgres => postgres::migrate(&postgres::hosts(url)?).await,
         Kind::Sqlite(file) => sqlite::migrate(file).await,
     }
+}
+
+/// Is this the URL of a database? Nothing is connected.
+///
+/// # Errors
+/// Says why not, without what may be a password.
+pub fn check_url(url: &str) -> Result<()> {
+    match kind(url)? {
+        Kind::Postgres => postgres::hosts(url).map(drop),
+        Kind::Sqlite(_) => Ok(()),
+    }
+}
+
+/// How many sessions with its database an open store keeps at most; none where it is a file.
+///
+/// # Errors
+/// As [`check_url`].
+pub fn sessions(url: &str, options: &OpenOptions) -> Result<u32> {
+    Ok(match kind(url)? {
+        Kind::Postgres => postgres::sessions(options.connections),
+        Kind::Sqlite(_) => 0,
+    })
 }
 
 /// The id of the master key that a migrated database was sealed under; none while it holds nothing sealed. Who finds none

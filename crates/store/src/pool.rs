@@ -3,46 +3,80 @@
 //! sqlx's own pool asks the database after every use whether the connection still works, which doubles the round trips. Here
 //! a connection goes back only after a statement, or a whole transaction, that was seen to its end; in every other
 //! case (an error of the wire, a caller that gave up half-way) it is dropped, and the database rolls back.
+//!
+//! A connection that turns out to be broken takes all others of its time with it, idle or lent: they most likely lead to the same
+//! server. And each ends some time after it was made, so that none stays for ever with a server that others have left.
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
-use sqlx::{ConnectOptions as _, Connection, Database, Executor, IntoArguments, query::Query};
+use async_trait::async_trait;
+use holdfast_lease::session::Life;
+use sqlx::{Database, Executor, IntoArguments, query::Query};
 use tokio::{
-    sync::{Semaphore, SemaphorePermit},
-    time::timeout,
+    sync::{Notify, Semaphore, SemaphorePermit},
+    time::{sleep, timeout},
 };
 
-use crate::{Error, Fence, Result};
+use crate::{Error, Fence, Result, outage::Damage, shortage::Shortage};
 
 /// A statement with its arguments.
 pub(crate) type Statement<DB> = Query<'static, DB, <DB as Database>::Arguments>;
 /// A statement that gives a row only while the lease of a fence is held, and keeps it so until the commit.
 type Guard<DB> = fn(&Fence) -> Statement<DB>;
-type Options<DB> = <<DB as Database>::Connection as Connection>::Options;
 
-/// Longer than this nobody waits for a connection, nor for a new one to be made.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Where connections come from.
+#[async_trait]
+pub(crate) trait Source<DB: Database>: Send + Sync {
+    /// Makes a connection; `at` names the call in an error.
+    async fn connect(&self, at: &'static str, shortage: &Shortage) -> Result<DB::Connection>;
+
+    /// Is a connection of no more use after this error of the database?
+    fn ends_connection(&self, error: &sqlx::Error) -> bool;
+
+    /// The longest life of a connection.
+    fn longest_life(&self) -> Duration;
+}
+
+/// Longer than this nobody waits for a connection.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// Who waits longer than this for a new connection also takes one that is given back, and a shortage is noted.
+const SLOW: Duration = Duration::from_secs(1);
 /// Longer than this nobody waits for a statement. The database ends it earlier; this is for one that is out of reach, and of
 /// which the kernel would keep hoping to hear for a quarter of an hour.
 const STATEMENT: Duration = Duration::from_secs(17);
 
 /// Up to so many connections to one database.
 pub(crate) struct Pool<DB: Database> {
-    options: Options<DB>,
+    source: Box<dyn Source<DB>>,
     begin: &'static str,
     /// How a transaction is held to the fence it runs under, where the caller's work has one.
     guard: Option<Guard<DB>>,
     room: Semaphore,
-    idle: Mutex<Vec<DB::Connection>>,
+    damage: Arc<Damage>,
+    idle: Mutex<Vec<Kept<DB>>>,
+    given_back: Notify,
+    /// Connections made under an earlier number are not used again.
+    generation: AtomicU64,
+    shortage: Shortage,
+}
+
+/// A connection, and until when it is good.
+struct Kept<DB: Database> {
+    connection: DB::Connection,
+    life: Life,
+    generation: u64,
 }
 
 /// A connection on loan; it goes back only if told so.
 struct Lent<'p, DB: Database> {
     pool: &'p Pool<DB>,
-    connection: DB::Connection,
+    kept: Kept<DB>,
     _room: SemaphorePermit<'p>,
 }
 
@@ -69,9 +103,24 @@ where
     for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
 {
     /// No connection is made yet. `begin` is how a transaction begins.
-    pub(crate) fn new(options: Options<DB>, size: u32, begin: &'static str) -> Self {
+    pub(crate) fn new(source: impl Source<DB> + 'static, size: u32, begin: &'static str) -> Self {
         let size = usize::try_from(size.max(1)).unwrap_or(1);
-        Self { options, begin, guard: None, room: Semaphore::new(size), idle: Mutex::default() }
+        Self {
+            source: Box::new(source),
+            begin,
+            guard: None,
+            room: Semaphore::new(size),
+            damage: Arc::default(),
+            idle: Mutex::default(),
+            given_back: Notify::new(),
+            generation: AtomicU64::new(0),
+            shortage: Shortage::default(),
+        }
+    }
+
+    /// Where damage is noted that any call finds.
+    pub(crate) fn damage(&self) -> &Arc<Damage> {
+        &self.damage
     }
 
     /// Work under a fence is held to it.
@@ -97,7 +146,7 @@ where
             return Ok(rows);
         }
         let mut lent = self.lend(at).await?;
-        let result = within(STATEMENT, lent.connection.fetch_all(statement)).await;
+        let result = within(STATEMENT, lent.kept.connection.fetch_all(statement)).await;
         lent.settle(at, result)
     }
 
@@ -129,7 +178,7 @@ where
             return Ok(done);
         }
         let mut lent = self.lend(at).await?;
-        let result = within(STATEMENT, lent.connection.execute(statement)).await;
+        let result = within(STATEMENT, lent.kept.connection.execute(statement)).await;
         lent.settle(at, result)
     }
 
@@ -137,7 +186,9 @@ where
     pub(crate) async fn begin(&self, at: &'static str) -> Result<Transaction<'_, DB>> {
         let begun = match self.try_begin(at).await {
             // Nothing was done yet: on a wire that was broken before we came, beginning again is harmless.
-            Err(Error::Database { source: sqlx::Error::Io(_), .. }) => self.try_begin(at).await,
+            Err(Error::Database { source, .. }) if !matches!(source, sqlx::Error::PoolTimedOut) => {
+                self.try_begin(at).await
+            }
             begun => begun,
         }?;
         match self.fence() {
@@ -148,7 +199,7 @@ where
 
     async fn try_begin(&self, at: &'static str) -> Result<Transaction<'_, DB>> {
         let mut lent = self.lend(at).await?;
-        match within(STATEMENT, lent.connection.execute(self.begin)).await {
+        match within(STATEMENT, lent.kept.connection.execute(self.begin)).await {
             Ok(_) => Ok(Transaction { lent, at, limit: STATEMENT }),
             Err(source) => Err(lent.broken(at, source)),
         }
@@ -160,27 +211,68 @@ where
         let room = room
             .map_err(|_| failed(sqlx::Error::PoolTimedOut))?
             .map_err(|_| failed(sqlx::Error::PoolClosed))?;
-        let idle = self.idle().pop();
-        let connection = match idle {
-            Some(connection) => connection,
-            None => timeout(PATIENCE, self.options.connect())
-                .await
-                .map_err(|_| failed(sqlx::Error::PoolTimedOut))?
-                .map_err(failed)?,
+        let kept = match self.idle_one() {
+            Some(kept) => kept,
+            None => tokio::select! {
+                made = self.make(at) => made?,
+                kept = self.wait_for_another() => kept,
+            },
         };
-        Ok(Lent { pool: self, connection, _room: room })
+        Ok(Lent { pool: self, kept, _room: room })
+    }
+
+    async fn make(&self, at: &'static str) -> Result<Kept<DB>> {
+        let generation = self.generation.load(Ordering::Acquire);
+        let connection = self.source.connect(at, &self.shortage).await?;
+        Ok(Kept { connection, life: Life::begin(self.source.longest_life()), generation })
+    }
+
+    /// A connection that somebody gives back while a new one takes too long.
+    async fn wait_for_another(&self) -> Kept<DB> {
+        sleep(SLOW).await;
+        self.shortage.note("a new session with the database takes longer than a second");
+        loop {
+            if let Some(kept) = self.idle_one() {
+                return kept;
+            }
+            self.given_back.notified().await;
+        }
     }
 }
 
 impl<DB: Database> Pool<DB> {
-    fn idle(&self) -> MutexGuard<'_, Vec<DB::Connection>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<Kept<DB>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn idle_one(&self) -> Option<Kept<DB>> {
+        let mut idle = self.idle();
+        idle.retain(|kept| self.is_good(kept));
+        idle.pop()
+    }
+
+    fn is_good(&self, kept: &Kept<DB>) -> bool {
+        kept.generation == self.generation.load(Ordering::Acquire) && !kept.life.is_over()
+    }
+
+    /// No connection of now is used again: idle ones are dropped at once, lent ones when they are given back.
+    pub(crate) fn drop_all(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        self.idle().clear();
+    }
+
+    /// Why requests lately waited for a connection, if they did.
+    pub(crate) fn shortage(&self) -> Option<String> {
+        self.shortage.lately()
     }
 }
 
 impl<DB: Database> Lent<'_, DB> {
     fn give_back(self) {
-        self.pool.idle().push(self.connection);
+        if self.pool.is_good(&self.kept) {
+            self.pool.idle().push(self.kept);
+            self.pool.given_back.notify_one();
+        }
     }
 
     /// After a statement by itself: the database's refusal leaves the connection as good as before.
@@ -190,28 +282,25 @@ impl<DB: Database> Lent<'_, DB> {
                 self.give_back();
                 Ok(value)
             }
-            Err(source @ sqlx::Error::Database(_)) if !is_farewell(&source) => {
+            Err(source) if self.pool.source.ends_connection(&source) => {
+                Err(self.broken(at, source))
+            }
+            Err(source) => {
+                self.pool.damage.note(&source);
                 self.give_back();
                 Err(Error::Database { at, source })
             }
-            Err(source) => Err(self.broken(at, source)),
         }
     }
 
     /// The wire broke, and with it most likely every other one: who asks next gets a new connection, not an error.
     fn broken(&self, at: &'static str, source: sqlx::Error) -> Error {
-        let refused = matches!(source, sqlx::Error::Database(_)) && !is_farewell(&source);
-        if !refused {
-            self.pool.idle().clear();
+        self.pool.damage.note(&source);
+        if self.pool.source.ends_connection(&source) {
+            self.pool.drop_all();
         }
         Error::Database { at, source }
     }
-}
-
-/// Does the server say that it ends this session? PostgreSQL's class 57P; SQLite has no such thing.
-fn is_farewell(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-    code.is_some_and(|code| code.starts_with("57P"))
 }
 
 impl<DB> Transaction<'_, DB>
@@ -237,7 +326,7 @@ where
 
     /// Runs a statement in it.
     pub(crate) async fn rows(&mut self, statement: Statement<DB>) -> Result<Vec<DB::Row>> {
-        let result = within(self.limit, self.lent.connection.fetch_all(statement)).await;
+        let result = within(self.limit, self.lent.kept.connection.fetch_all(statement)).await;
         result.map_err(|source| self.lent.broken(self.at, source))
     }
 
@@ -254,7 +343,7 @@ where
 
     /// Runs a statement in it for its effect.
     pub(crate) async fn execute(&mut self, statement: Statement<DB>) -> Result<DB::QueryResult> {
-        let result = within(self.limit, self.lent.connection.execute(statement)).await;
+        let result = within(self.limit, self.lent.kept.connection.execute(statement)).await;
         result.map_err(|source| self.lent.broken(self.at, source))
     }
 
@@ -269,7 +358,7 @@ where
     }
 
     async fn end(mut self, how: &'static str) -> Result<()> {
-        match within(self.limit, self.lent.connection.execute(how)).await {
+        match within(self.limit, self.lent.kept.connection.execute(how)).await {
             Ok(_) => {
                 self.lent.give_back();
                 Ok(())

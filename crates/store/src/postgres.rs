@@ -8,18 +8,22 @@ mod certificate;
 mod challenge;
 mod claim;
 mod commit;
+mod difference;
 mod domain;
 mod edge;
 mod event;
+mod event_lag;
 mod fence;
 mod key;
 mod maintenance;
 mod migration;
+mod moment;
 mod order;
 mod patch;
 mod removal;
 mod replica;
 mod restore;
+mod retention;
 mod rollback;
 mod stranger;
 mod task;
@@ -29,10 +33,12 @@ mod wake;
 mod webhook;
 mod work;
 
-use std::{str::FromStr as _, time::Duration};
+use std::time::Duration;
 
+use async_trait::async_trait;
+use holdfast_lease::session::{Fault, Hosts, Life, Unreachable, ends_session};
 use holdfast_model::{State, Timestamp, Wanted};
-use sqlx::{Postgres, postgres::PgConnectOptions};
+use sqlx::{PgConnection, Postgres, postgres::PgRow};
 use time::OffsetDateTime;
 use tokio::sync::OnceCell;
 
@@ -41,7 +47,9 @@ use self::wake::Herald;
 use crate::{
     Error, MasterKey, OpenOptions, Result, Secret,
     keyring::Keyring,
-    pool::{Pool, Statement},
+    pool::{Pool, Source, Statement},
+    row::Fields as _,
+    shortage::Shortage,
 };
 
 /// How often a transaction that lost a deadlock, or met a row that came and went, is tried anew.
@@ -56,15 +64,50 @@ pub(crate) struct PostgresStore {
 }
 
 /// How the database is reached.
-pub(crate) fn options(url: &str) -> Result<PgConnectOptions> {
-    let options =
-        PgConnectOptions::from_str(url).map_err(|_| Error::BadUrl(without_password(url)))?;
-    Ok(options.application_name("holdfast").statement_cache_capacity(256))
+pub(crate) fn hosts(url: &str) -> Result<Hosts> {
+    let hosts = Hosts::parse(url).map_err(|error| Error::BadPostgresUrl(error.to_string()))?;
+    Ok(hosts.named("holdfast").with_options(|options| options.statement_cache_capacity(256)))
+}
+
+/// Sessions that one replica keeps, beside those of its leases: requests, telling others, being told.
+pub(crate) const fn sessions(connections: u32) -> u32 {
+    connections + 2
+}
+
+fn no_session(at: &'static str, source: Unreachable) -> Error {
+    match source.is_shared_session() {
+        true => Error::SharedSession(source),
+        false => Error::NoSession { at, source },
+    }
+}
+
+/// Sessions for requests.
+struct Requests {
+    hosts: Hosts,
+    longest_life: Duration,
+}
+
+#[async_trait]
+impl Source<Postgres> for Requests {
+    async fn connect(&self, at: &'static str, shortage: &Shortage) -> Result<PgConnection> {
+        self.hosts.connect().await.map_err(|source| {
+            shortage.note_failure(&source);
+            no_session(at, source)
+        })
+    }
+
+    fn ends_connection(&self, error: &sqlx::Error) -> bool {
+        ends_session(error)
+    }
+
+    fn longest_life(&self) -> Duration {
+        self.longest_life
+    }
 }
 
 /// How a session for requests behaves.
-fn bounded(options: PgConnectOptions) -> PgConnectOptions {
-    options.options([
+fn bounded(hosts: Hosts) -> Hosts {
+    hosts.with_settings([
         // What a request may cost before the server itself ends it: one that was given up on must not act later.
         ("statement_timeout", "15s"),
         ("lock_timeout", "10s"),
@@ -80,17 +123,10 @@ fn bounded(options: PgConnectOptions) -> PgConnectOptions {
     ])
 }
 
-fn without_password(url: &str) -> String {
-    match (url.split_once("://"), url.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, place))) => format!("{scheme}://…@{place}"),
-        _ => url.to_owned(),
-    }
-}
-
 /// Under which master key the database was sealed.
 pub(crate) async fn master_key_id(url: &str) -> Result<Option<String>> {
-    let pool = Pool::new(bounded(options(url)?), 1, "BEGIN");
-    key::master_key_id(&pool).await
+    let requests = Requests { hosts: bounded(hosts(url)?), longest_life: Life::LONGEST };
+    key::master_key_id(&Pool::new(requests, 1, "BEGIN")).await
 }
 
 impl PostgresStore {
@@ -99,22 +135,37 @@ impl PostgresStore {
         master: Option<MasterKey>,
         settings: &OpenOptions,
     ) -> Result<Self> {
-        let options = options(url)?;
-        let pool = Pool::new(bounded(options.clone()), settings.connections, "BEGIN");
-        let pool = pool.guarded(fence::guard);
+        let hosts = hosts(url)?;
+        let longest_life = settings.longest_life;
+        let requests = Requests { hosts: bounded(hosts.clone()), longest_life };
+        let pool = Pool::new(requests, settings.connections, "BEGIN").guarded(fence::guard);
         let store = Self {
             pool,
             keyring: Keyring::new(master),
-            herald: Herald::start(options),
+            herald: Herald::start(hosts),
             cluster_secret: OnceCell::new(),
         };
         store.reckon_with_restored_clock().await?;
         store.take_master_key().await?;
         Ok(store)
     }
+
+    /// The answer to a ping: a server that takes no writes is left by every session.
+    fn see_that_it_takes_writes(&self, row: &PgRow) -> Result<()> {
+        let fault = match (row.flag("standby")?, row.flag("read_only")?) {
+            (true, _) => Fault::Standby,
+            (false, true) => Fault::ReadOnly,
+            (false, false) => return Ok(()),
+        };
+        self.pool.drop_all();
+        Err(Error::TakesNoWrites(fault))
+    }
 }
 
+#[cfg_attr(test, track_caller)]
 fn sql(text: &'static str) -> Statement<Postgres> {
+    #[cfg(test)]
+    crate::plans::note(text);
     sqlx::query(text)
 }
 

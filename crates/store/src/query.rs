@@ -14,8 +14,12 @@ pub(crate) use select_domain;
 
 /// Of accounts.
 pub(crate) mod account {
-    pub(crate) const REGISTERED: &str =
-        "UPDATE acme_account SET url = $2, email = coalesce($3, email) WHERE id = $1";
+    /// What another account was paused for does not hold for this one.
+    pub(crate) const REGISTERED: &str = "
+        UPDATE acme_account SET url = $2, email = coalesce($3, email),
+            pause_reason = CASE WHEN url IS DISTINCT FROM $2 THEN NULL ELSE pause_reason END,
+            paused_until = CASE WHEN url IS DISTINCT FROM $2 THEN NULL ELSE paused_until END
+        WHERE id = $1";
 
     pub(crate) const FORGOTTEN: &str = "UPDATE acme_account SET url = NULL WHERE id = $1";
 
@@ -25,10 +29,6 @@ pub(crate) mod account {
 
     pub(crate) const NEXT: &str =
         "SELECT value FROM sealed WHERE owner = 'account-next' AND id = $1";
-
-    pub(crate) const PAUSE: &str = "
-        UPDATE acme_account SET paused_until = $2, pause_reason = $3
-        WHERE id = $1 AND (paused_until IS NULL OR paused_until < $2)";
 
     pub(crate) const TERMS: &str = "SELECT * FROM terms WHERE directory = $1";
 }
@@ -76,6 +76,32 @@ pub(crate) mod order {
           AND d.state NOT IN ('AcmeChallengeFailed', 'CertificateDownloadFailed')";
 }
 
+/// Of sealed values.
+pub(crate) mod sealed {
+    pub(crate) const OLDER: &str = "
+        SELECT owner, id, sealing_key, value FROM sealed
+        WHERE sealing_key < $1 AND (sealing_key, owner, id) > ($2, $3, $4) ORDER BY sealing_key, owner, id LIMIT $5";
+
+    /// Whose it is, for people.
+    pub(crate) const NAME: &str = "
+        SELECT d.name FROM certificate c JOIN domain d ON d.id = c.domain_id WHERE $1 = 'certificate' AND c.id = $2
+        UNION ALL
+        SELECT d.name FROM acme_order o JOIN domain d ON d.id = o.domain_id WHERE $1 = 'order' AND o.id = $2";
+
+    pub(crate) const LEFT: &str = "
+        SELECT owner, id FROM sealed WHERE sealing_key < (SELECT max(id) FROM sealing_key)
+        ORDER BY sealing_key, owner, id LIMIT $1";
+
+    pub(crate) const ROTATING: &str = "SELECT value FROM setting WHERE key = 'rotation'";
+
+    pub(crate) const BEGIN_ROTATION: &str = "
+        INSERT INTO setting (key, value) VALUES ('rotation', $1) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+
+    /// Only the one that was begun with this key.
+    pub(crate) const END_ROTATION: &str =
+        "DELETE FROM setting WHERE key = 'rotation' AND value = $1";
+}
+
 /// Of certificates.
 pub(crate) mod certificate {
     pub(crate) const NEWEST: &str = "
@@ -94,12 +120,13 @@ pub(crate) mod certificate {
         FROM deployment p JOIN certificate c ON c.id = p.certificate_id JOIN sealed s ON s.owner = 'certificate' AND s.id = c.id
         WHERE p.name = $1 AND p.edge_group = $2";
 
+    /// SQLite goes through tables in the order of a `CROSS JOIN`; left to itself, without statistics, it began with all that is
+    /// sealed. `IS NOT FALSE` keeps PostgreSQL from an index of all live domains.
     pub(crate) const BY_SHA256: &str = "
         SELECT c.id, c.domain_id, c.chain_pem, c.serial, c.sha256, c.not_before, c.not_after, c.issuer, c.directory, d.name, s.value,
             d.edge_group
-        FROM certificate c JOIN domain d ON d.id = c.domain_id AND d.removed_at IS NULL
-        JOIN sealed s ON s.owner = 'certificate' AND s.id = c.id
-        WHERE c.sha256 = $1
+        FROM certificate c CROSS JOIN domain d CROSS JOIN sealed s
+        WHERE c.sha256 = $1 AND d.id = c.domain_id AND (d.removed_at IS NULL) IS NOT FALSE AND s.owner = 'certificate' AND s.id = c.id
         ORDER BY coalesce(d.id = $2, false) DESC, coalesce(d.edge_group = $3, false) DESC, c.id DESC LIMIT 1";
 
     pub(crate) const HELD: &str = "

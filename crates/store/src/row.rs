@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use crate::{Error, Result};
 
-pub(crate) use self::account::{account, budget, terms};
+pub(crate) use self::account::{account, budget, paused_until, terms};
 pub(crate) use self::certificate::{Unopened, certificate};
 pub(crate) use self::challenge::{answer, challenge, open_challenge};
 pub(crate) use self::claim::claim;

@@ -12,6 +12,7 @@ mod challenge;
 mod claim;
 mod clock;
 mod commit;
+mod difference;
 mod domain;
 mod edge;
 mod event;
@@ -20,12 +21,16 @@ mod key;
 mod lock;
 mod maintenance;
 mod migration;
+mod moment;
 mod order;
 mod patch;
 mod removal;
 mod replica;
 mod restore;
+mod retention;
 mod rollback;
+mod room;
+mod statistics;
 mod stranger;
 mod task;
 mod token;
@@ -34,25 +39,35 @@ mod webhook;
 mod work;
 mod writer;
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
+use async_trait::async_trait;
+use holdfast_lease::session::Life;
 use holdfast_model::{State, Timestamp, Wanted};
 use sqlx::{
-    Sqlite,
+    ConnectOptions as _, Sqlite, SqliteConnection,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
 };
-use tokio::sync::{OnceCell, watch};
+use tokio::{
+    sync::{OnceCell, watch},
+    time::timeout,
+};
 
-pub(crate) use self::migration::migrate;
+pub(crate) use self::{clock::now, lock::FileLock, migration::migrate};
 use self::{
-    clock::now,
+    room::Room,
     writer::{Tx, Writer},
 };
 use crate::{
-    MasterKey, OpenOptions, Result, Secret, Topic, Wake,
+    Error, MasterKey, OpenOptions, Result, Secret, Topic, Wake,
     bell::Bell,
     keyring::Keyring,
-    pool::{Pool, Statement},
+    pool::{PATIENCE, Pool, Source, Statement},
+    shortage::Shortage,
 };
 
 /// More readers than this wait for the disk, not for each other.
@@ -64,6 +79,9 @@ pub(crate) struct SqliteStore {
     keyring: Keyring,
     bell: Bell,
     cluster_secret: OnceCell<Secret>,
+    room: Room,
+    /// The write-ahead log beside the file.
+    log: PathBuf,
     writer: Writer,
 }
 
@@ -77,10 +95,36 @@ fn options(file: &Path) -> SqliteConnectOptions {
         .pragma("journal_size_limit", "67108864")
 }
 
+fn log_of(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push("-wal");
+    PathBuf::from(name)
+}
+
+/// Connections that read.
+struct Readers(SqliteConnectOptions);
+
+#[async_trait]
+impl Source<Sqlite> for Readers {
+    async fn connect(&self, at: &'static str, _: &Shortage) -> Result<SqliteConnection> {
+        let failed = |source| Error::Database { at, source };
+        let made = timeout(PATIENCE, self.0.connect()).await;
+        made.map_err(|_| failed(sqlx::Error::PoolTimedOut))?.map_err(failed)
+    }
+
+    fn ends_connection(&self, error: &sqlx::Error) -> bool {
+        error.as_database_error().is_none()
+    }
+
+    fn longest_life(&self) -> Duration {
+        Life::LONGEST
+    }
+}
+
 /// Under which master key the file was sealed.
 pub(crate) async fn master_key_id(file: &str) -> Result<Option<String>> {
     let file = Path::new(file);
-    key::master_key_id(&Writer::new(file, options(file))?).await
+    key::master_key_id(&Writer::new(file, options(file), Arc::default())?).await
 }
 
 impl SqliteStore {
@@ -90,17 +134,24 @@ impl SqliteStore {
         settings: &OpenOptions,
     ) -> Result<Self> {
         let file = Path::new(file);
-        let writer = Writer::new(file, options(file))?;
         let reader = options(file).pragma("query_only", "ON");
+        let readers = Pool::new(Readers(reader), settings.connections.min(READERS), "BEGIN");
+        let writer = Writer::new(file, options(file), readers.damage().clone())?;
         let store = Self {
-            readers: Pool::new(reader, settings.connections.min(READERS), "BEGIN"),
+            readers,
             keyring: Keyring::new(master),
             bell: Bell::new(),
             cluster_secret: OnceCell::new(),
+            room: Room::of(file),
+            log: log_of(file),
             writer,
         };
         store.take_master_key().await?;
         store.void_claims().await?;
+        if let Err(error) = store.optimize(None).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "statistics could not be refreshed; it is tried again daily");
+        }
         Ok(store)
     }
 
@@ -115,7 +166,10 @@ impl Wake for SqliteStore {
     }
 }
 
+#[cfg_attr(test, track_caller)]
 fn sql(text: &'static str) -> Statement<Sqlite> {
+    #[cfg(test)]
+    crate::plans::note(text);
     sqlx::query(text)
 }
 

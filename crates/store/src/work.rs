@@ -11,7 +11,8 @@ use holdfast_gateway::point::Point;
 use holdfast_model::{Domain, DomainId, State, Timestamp, Transition};
 
 use crate::{
-    AccountId, Actor, NewCertificate, NewChallenge, OrderId, OrderLimits, Result, Room, Secret,
+    AccountId, Actor, Lane, NewCertificate, NewChallenge, OrderId, OrderLimits, Result, Room,
+    Secret,
 };
 
 /// Who claims.
@@ -45,6 +46,8 @@ pub struct WorkBatch {
     pub work: Vec<Claimed>,
     /// When the next one is due, if known; none when nothing waits.
     pub next_due_at: Option<Timestamp>,
+    /// By lane, when the last that was taken had been due; none where nothing was, or where it does not matter to the database.
+    pub taken_to: [Option<Timestamp>; Lane::ALL.len()],
 }
 
 /// What asking for orders gave.
@@ -130,8 +133,8 @@ pub trait Work: Send + Sync {
     /// The removal is complete: the claim is released, the name free, the row history.
     async fn finish_removal(&self, claimed: &Claimed, actor: &Actor) -> Result<()>;
 
-    /// The removal waits for edges: look again then.
-    async fn postpone_removal(&self, claimed: &Claimed, until: Timestamp) -> Result<()>;
+    /// The removal waits for edges: look again after this long, by the store's own clock.
+    async fn postpone_removal(&self, claimed: &Claimed, wait: Duration) -> Result<()>;
 }
 
 /// Further ahead than this, workers see it in time by polling.

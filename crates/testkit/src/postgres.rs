@@ -4,6 +4,7 @@
 //! snapshot horizon is the whole server's, and a test that stops the server stops everybody's. Copying and
 //! starting takes about 150 ms, so each process has its own, and each test a fresh database in it.
 
+mod standby;
 mod template;
 
 use std::ffi::OsString;
@@ -16,6 +17,7 @@ use rustix::process::Signal;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 use tokio::sync::OnceCell;
 
+pub(crate) use self::template::user;
 use crate::faketime::{Faketime, by_this_clock};
 use crate::port::free_port;
 use crate::process::Process;
@@ -24,7 +26,7 @@ use crate::scratch::Scratch;
 const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// The superuser of the server, who needs no password.
-const ROLE: &str = "holdfast";
+pub(crate) const ROLE: &str = "holdfast";
 
 /// Whether commits reach the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +41,12 @@ impl Durability {
     fn settings(self) -> &'static [&'static str] {
         match self {
             Durability::Durable => &["fsync=on", "synchronous_commit=on", "shared_buffers=128MB"],
-            Durability::Relaxed => &["fsync=off", "shared_buffers=32MB", "autovacuum_naptime=5s"],
+            Durability::Relaxed => &[
+                "fsync=off",
+                "shared_buffers=32MB",
+                "autovacuum_naptime=5s",
+                "max_prepared_transactions=4",
+            ],
         }
     }
 }
@@ -156,8 +163,8 @@ async fn run(
     for setting in common.iter().chain(durability.settings()) {
         command.args(["-c", setting]);
     }
-    let process = Process::spawn_as("postgres", &command, "QUIT", template::user())?;
-    let ready = |line: &str| line.contains("ready to accept connections");
+    let process = Process::spawn_as("postgres", &command, "QUIT", user())?;
+    let ready = |line: &str| line.contains("ready to accept");
     process.wait_for_line(START_LIMIT, ready).await.context("starting PostgreSQL")?;
     Ok(process)
 }

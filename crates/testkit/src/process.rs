@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use crate::spawner;
 
 /// How much of a log is kept, in lines.
-const KEPT_LINES: usize = 20_000;
+const KEPT_LINES: usize = 200_000;
 
 /// How much of a log a failing test prints, in lines.
 const SHOWN_LINES: usize = 200;

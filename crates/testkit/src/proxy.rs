@@ -47,7 +47,9 @@ impl Weather {
 /// A running proxy; dropping it closes its connections.
 pub struct Proxy {
     address: SocketAddr,
+    /// Where it led at first, as URLs name it.
     server: SocketAddr,
+    target: watch::Sender<SocketAddr>,
     weather: watch::Sender<Weather>,
     listening: watch::Receiver<bool>,
     accepting: JoinHandle<()>,
@@ -60,8 +62,9 @@ impl Proxy {
         let listener = TcpListener::bind(address).await.context("listening as a proxy")?;
         let (weather, seen) = watch::channel(Weather::default());
         let (told, listening) = watch::channel(true);
-        let accepting = tokio::spawn(accept(listener, server, seen, told));
-        Ok(Self { address, server, weather, listening, accepting })
+        let (target, leads_to) = watch::channel(server);
+        let accepting = tokio::spawn(accept(listener, leads_to, seen, told));
+        Ok(Self { address, server, target, weather, listening, accepting })
     }
 
     /// The same, before a server on this machine.
@@ -77,6 +80,12 @@ impl Proxy {
     /// A URL of the server behind it, led through it.
     pub fn lead(&self, url: &str) -> String {
         url.replace(&self.server.to_string(), &self.address.to_string())
+    }
+
+    /// Leads to another server on this machine from now on, as an address does after a failover; open connections are closed.
+    pub fn lead_to(&self, port: u16) {
+        self.target.send_replace((Ipv4Addr::LOCALHOST, port).into());
+        self.cut();
     }
 
     /// Closes every connection that is open now; new ones are let in.
@@ -125,7 +134,7 @@ impl Drop for Proxy {
 
 async fn accept(
     first: TcpListener,
-    server: SocketAddr,
+    leads_to: watch::Receiver<SocketAddr>,
     mut weather: watch::Receiver<Weather>,
     listening: watch::Sender<bool>,
 ) {
@@ -149,6 +158,7 @@ async fn accept(
         tokio::select! {
             accepted = next => {
                 if let Ok((client, _)) = accepted {
+                    let server = *leads_to.borrow();
                     tokio::spawn(forward(client, server, weather.clone()));
                 }
             }

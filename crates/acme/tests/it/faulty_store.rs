@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use holdfast_model::Timestamp;
 use holdfast_store::{
     Account, AccountId, Accounts, Error, NewAccount, OrderLimits, Result, Secret, Terms,
 };
@@ -74,9 +74,9 @@ impl Accounts for FaultyStore {
         self.inner.account_key_changed(id).await
     }
 
-    async fn pause_account(&self, id: AccountId, until: Timestamp, reason: &str) -> Result<()> {
+    async fn pause_account(&self, id: AccountId, wait: Duration, reason: &str) -> Result<()> {
         self.alive(None)?;
-        self.inner.pause_account(id, until, reason).await
+        self.inner.pause_account(id, wait, reason).await
     }
 
     async fn terms(&self, directory: &str) -> Result<Option<Terms>> {

@@ -29,6 +29,7 @@ fn said(class: &Class) -> (&'static str, Option<u64>, &str) {
         Class::Hopeless(_) => ("hopeless", None),
         Class::OrderGone(_) => ("order-gone", None),
         Class::AccountGone(_) => ("account-gone", None),
+        Class::AccountUnusable(_) => ("account-unusable", None),
     };
     (name, after, &class.note().code)
 }

@@ -15,7 +15,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::apply::Apply;
+use self::compare::Found;
 use self::look::Looks;
+use super::kept::Kept;
 use super::outbox::{Outbox, Topic};
 use super::progress::Progress;
 use super::retry::{REPORTED_FROM, Retries, Task};
@@ -62,6 +64,9 @@ pub(super) struct Follower<'a> {
     /// When that is looked at: not while more come, since each look is at everything.
     looking_again: Option<Instant>,
     unlisted: Unlisted,
+    kept: Kept,
+    /// What the control plane was not told yet of the last comparison.
+    untold: Option<Found>,
     progress: Progress,
 }
 
@@ -90,6 +95,8 @@ impl<'a> Follower<'a> {
             shadowed: AtomicBool::new(false),
             looking_again: None,
             unlisted: Unlisted::default(),
+            kept: Kept::load(config.kept_file.as_deref()),
+            untold: None,
             progress: Progress::load(config.revision_file.as_deref()),
         }
     }
@@ -134,6 +141,7 @@ impl<'a> Follower<'a> {
                 self.settle_up().await?;
             }
         }
+        self.tell_difference().await;
         if !self.backlog.is_empty() {
             return self.catch_up().await;
         }
@@ -147,6 +155,7 @@ impl<'a> Follower<'a> {
         for task in &tasks {
             self.unlisted.heard_of(&task.change.name);
         }
+        self.kept.heard_of(tasks.iter().map(|task| &task.change.name)).await?;
         let limit = usize::try_from(self.config.batch).unwrap_or(usize::MAX);
         tasks.extend(self.retries().due(Instant::now(), limit, &tasks));
         self.work(tasks).await?;
@@ -220,7 +229,11 @@ impl<'a> Follower<'a> {
     /// Changes lie after what was asked for, up to what they say, and never before what was heard of earlier.
     fn believed(&self, news: News) -> Result<News> {
         let changes = &news.changes;
-        self.progress.check(changes.up_to)?;
+        // What is followed from the beginning comes to the newest revision with its last part.
+        let on_its_way = self.listing.is_some() && changes.more;
+        if !on_its_way || changes.up_to.epoch != self.progress.newest().epoch {
+            self.progress.check(changes.up_to)?;
+        }
         let lies = |change: &&Change| {
             let at = change.revision;
             at > changes.up_to || at.epoch != changes.up_to.epoch || at <= self.at

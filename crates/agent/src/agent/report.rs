@@ -44,7 +44,10 @@ pub(super) async fn run(feed: &dyn Feed, config: &AgentConfig, outbox: &Outbox) 
                 );
                 outbox.done_with(&EdgeReport { up_to: outbox.reported(), ..report });
             }
-            Err(error) => trouble.rest_after(&error).await,
+            Err(error) => {
+                config.status.failed(&error);
+                trouble.rest_after(&error).await;
+            }
         }
     }
 }

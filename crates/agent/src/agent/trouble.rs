@@ -1,4 +1,4 @@
-//! An outage: told once when it begins and once when it is over, with growing rests in between.
+//! An outage: told once when it begins, again when its cause is another, and once when it is over, with growing rests in between.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Range;
@@ -12,16 +12,20 @@ const LONGEST: Duration = Duration::from_secs(5);
 pub(super) struct Trouble {
     what: &'static str,
     rest: Option<Duration>,
+    /// The cause that was told.
+    told: Option<&'static str>,
 }
 
 impl Trouble {
     pub(super) const fn new(what: &'static str) -> Self {
-        Self { what, rest: None }
+        Self { what, rest: None, told: None }
     }
 
     /// Waits before the next try.
     pub(super) async fn rest_after(&mut self, error: &Error) {
-        if self.rest.is_none() {
+        // A server that was away and answers again, but not as it should, is another matter.
+        if self.is_news(error) {
+            self.told = Some(error.code());
             tracing::warn!(error = chain(error), "{}; trying again", self.what);
         } else {
             tracing::debug!(error = chain(error), "{}", self.what);
@@ -34,7 +38,12 @@ impl Trouble {
         tokio::time::sleep(asked.map_or(own, |asked| asked.max(own))).await;
     }
 
+    fn is_news(&self, error: &Error) -> bool {
+        self.told != Some(error.code())
+    }
+
     pub(super) fn is_over(&mut self) {
+        self.told = None;
         if self.rest.take().is_some() {
             tracing::info!("over: {}", self.what);
         }
@@ -79,6 +88,20 @@ mod tests {
         // Where nobody asks, the first rest is short.
         let unasked = rested(Error::Unavailable { source: "test".into() }).await;
         assert!(within(0.05, 0.15).contains(&unasked), "{unasked:?}");
+    }
+
+    /// `connection refused` says nothing true about a server that answers meanwhile.
+    #[tokio::test(start_paused = true)]
+    async fn another_cause_is_told_and_the_same_is_not() {
+        let mut trouble = Trouble::new("a test");
+        let away = || Error::Unavailable { source: "connection refused".into() };
+        let refused = || Error::TokenRefused { said: "unknown".to_owned() };
+        let mut told = Vec::new();
+        for error in [away(), away(), refused(), refused(), away()] {
+            told.push(trouble.is_news(&error));
+            trouble.rest_after(&error).await;
+        }
+        assert_eq!(told, [true, false, true, false, true]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,11 +3,8 @@
 //! A control plane that lost its data, or answers for another, lists little or nothing. What it does not list is then
 //! not taken away before a person has said so, by a file beside the agent's data.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
-use holdfast_gateway::files::{self, Access};
-use holdfast_gateway::point::Point;
 use holdfast_model::Hostname;
 
 use crate::{Error, Result};
@@ -25,23 +22,6 @@ pub(super) struct Unlisted {
 impl Unlisted {
     pub(super) fn new(names: Vec<Hostname>, held: usize, listed: usize) -> Self {
         Self { names, held, listed }
-    }
-
-    /// Leaves out names that a restored control plane had forgotten: they may be served rightly, and stay until it says
-    /// something of them. They are kept in a file, so that the next start knows of them too.
-    pub(super) async fn without_kept(
-        mut self,
-        file: Option<&Path>,
-        restored: bool,
-    ) -> Result<Self> {
-        let Some(file) = file.map(Path::to_owned) else {
-            self.names.retain(|_| !restored);
-            return Ok(self);
-        };
-        let names = std::mem::take(&mut self.names);
-        let kept = tokio::task::spawn_blocking(move || keep(&file, names, restored));
-        self.names = kept.await.map_err(|_| Error::Stopped)??;
-        Ok(self)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -76,25 +56,6 @@ impl Unlisted {
     }
 }
 
-/// Adds the names to the file after a restore; else gives those that are not in it.
-fn keep(file: &Path, names: Vec<Hostname>, restored: bool) -> Result<Vec<Hostname>> {
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    let mut kept: BTreeSet<String> = text.lines().map(str::to_owned).collect();
-    if !restored {
-        return Ok(names.into_iter().filter(|name| !kept.contains(name.as_str())).collect());
-    }
-    if !names.is_empty() {
-        tracing::warn!(
-            names = names.len(),
-            "names that the restored control plane does not know are served on"
-        );
-        kept.extend(names.iter().map(Hostname::to_string));
-        let text: String = kept.iter().map(|name| format!("{name}\n")).collect();
-        files::write(Point::FILE_EDGE, file, text.as_bytes(), Access::Private)?;
-    }
-    Ok(Vec::new())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,16 +79,6 @@ mod tests {
             let is_believed = unlisted(gone, held, listed).to_drop(None).is_ok();
             assert_eq!(is_believed, believed, "{gone} of {held} gone, {listed} listed");
         }
-    }
-
-    #[tokio::test]
-    async fn what_a_restored_control_plane_forgot_stays_also_at_the_next_start() {
-        let scratch = holdfast_testkit::Scratch::new().unwrap();
-        let file = scratch.path().join("kept");
-        let left = unlisted(3, 10, 7).without_kept(Some(&file), true).await.unwrap();
-        assert!(left.is_empty());
-        let left = unlisted(5, 10, 5).without_kept(Some(&file), false).await.unwrap();
-        assert_eq!(left.to_drop(None).unwrap().len(), 2);
     }
 
     #[test]

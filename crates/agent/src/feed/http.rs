@@ -15,7 +15,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use holdfast_model::{CertificateSummary, Timestamp};
-use holdfast_store::{Bundle, Change, EdgeReport, ReportOrder, Revision, Secret};
+use holdfast_store::{Bundle, Change, EdgeReport, Names, ReportOrder, Revision, Secret};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use serde_json::json;
@@ -207,6 +207,11 @@ impl Feed for HttpFeed {
             listing.take(&line)?;
         }
         listing.into_whole()
+    }
+
+    async fn difference(&self, unknown: &Names, absent: Option<&Names>) -> Result<()> {
+        let body = Bytes::from(wire::difference(unknown, absent).to_string());
+        self.ask(Method::PUT, "/difference", body, Duration::ZERO).await.map(drop)
     }
 
     async fn report(&self, report: &EdgeReport) -> Result<()> {

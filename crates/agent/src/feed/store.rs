@@ -1,12 +1,12 @@
 //! The feed of an edge in the same process as the store.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use holdfast_store::{
-    Actor, Bundle, Change, EdgeId, EdgeReport, Error as StoreError, NewEdge, Page, Revision,
-    SharedStore, Topic,
+    Actor, Bundle, Change, Changes, EdgeId, EdgeReport, Error as StoreError, Names, NewEdge, Page,
+    Revision, SharedStore, Topic,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
@@ -27,6 +27,8 @@ pub struct StoreFeed {
     edge: NewEdge,
     id: Mutex<Option<EdgeId>>,
     session: Session,
+    /// What an edge is given that follows from the beginning, until it has all of it.
+    listing: Mutex<Option<Listing>>,
     deployments: watch::Receiver<u64>,
 }
 
@@ -35,7 +37,34 @@ impl StoreFeed {
     #[must_use]
     pub fn new(store: SharedStore, edge: NewEdge) -> Self {
         let deployments = store.wake(Topic::Deployments);
-        Self { store, edge, id: Mutex::new(None), session: Session::default(), deployments }
+        Self {
+            store,
+            edge,
+            id: Mutex::new(None),
+            session: Session::default(),
+            listing: Mutex::default(),
+            deployments,
+        }
+    }
+
+    /// The next part for an edge that follows from the beginning. What is kept of the changes may begin later, so it is given the
+    /// listing, in the order of revisions.
+    async fn listed_after(&self, after: Revision, limit: u32) -> Result<Option<Changes>> {
+        if after == Revision::default() {
+            let mut listing = self.desired().await?;
+            listing.items.sort_by_key(|change| change.revision);
+            *self.listing() = Some(listing);
+        }
+        let mut listing = self.listing();
+        let part = listing.as_ref().and_then(|listing| part(listing, after, limit));
+        if part.as_ref().is_none_or(|part| !part.more) {
+            *listing = None;
+        }
+        Ok(part)
+    }
+
+    fn listing(&self) -> MutexGuard<'_, Option<Listing>> {
+        self.listing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn id(&self) -> Result<EdgeId> {
@@ -65,6 +94,9 @@ impl Feed for StoreFeed {
     }
 
     async fn changes(&self, after: Revision, limit: u32, wait: Duration) -> Result<News> {
+        if let Some(changes) = self.listed_after(after, limit).await? {
+            return Ok(News { changes, adoptions: self.store.adoptions(self.id()?).await? });
+        }
         let deadline = Instant::now() + wait;
         let mut woken = self.deployments.clone();
         loop {
@@ -97,6 +129,10 @@ impl Feed for StoreFeed {
         }
     }
 
+    async fn difference(&self, unknown: &Names, absent: Option<&Names>) -> Result<()> {
+        self.store.keep_difference(self.id()?, unknown, absent).await.map_err(unregistered)
+    }
+
     async fn report(&self, report: &EdgeReport) -> Result<()> {
         let edge = self.id()?;
         let report = EdgeReport { order: self.session.next(), ..report.clone() };
@@ -104,6 +140,17 @@ impl Feed for StoreFeed {
         let actor = Actor { instance: name.clone(), name: format!("edge:{name}") };
         self.store.observe(edge, &report, &actor).await.map_err(unregistered)
     }
+}
+
+/// What of a listing comes after a revision; none after all of it, or where nothing is listed.
+fn part(listing: &Listing, after: Revision, limit: u32) -> Option<Changes> {
+    let limit = usize::try_from(limit.max(1)).unwrap_or(usize::MAX);
+    let begin = listing.items.partition_point(|change| change.revision <= after);
+    let rest = listing.items.get(begin..)?;
+    let items: Vec<_> = rest.iter().take(limit).cloned().collect();
+    let last = items.last()?.revision;
+    let more = rest.len() > items.len();
+    Some(Changes { up_to: if more { last } else { listing.revision.max(last) }, items, more })
 }
 
 /// An edge that reports and is not there must register again.
@@ -118,7 +165,9 @@ impl From<StoreError> for Error {
     fn from(source: StoreError) -> Self {
         match source {
             StoreError::RevisionGone { .. } => Self::RevisionGone,
-            source if source.is_transient() => Self::Unavailable { source: source.into() },
+            source if source.is_transient() || source.outage().is_some() => {
+                Self::Unavailable { source: source.into() }
+            }
             source => Self::Refused { source: source.into() },
         }
     }

@@ -309,4 +309,35 @@ async fn after_a_restore_an_edge_that_is_not_known_any_more_takes_nothing_away()
     edge.served("new.test").await;
     edge.served("newer.test").await;
     all_served(&edge, &served).await;
+    // What the control plane does not know is listed.
+    let unknown = ["one.test", "two.test"].map(str::to_owned).to_vec();
+    edge.memory.until("the list", |memory| (memory.difference().0 == unknown).then_some(())).await;
+}
+
+/// The same backup once more, with another epoch. A name that was removed after the backup is listed, too.
+#[tokio::test]
+async fn after_a_second_restore_nothing_is_taken_away_either() {
+    let edge = Proxied::new().await;
+    let running = edge.run();
+    let mut served = Vec::new();
+    for host in ["old.test", "gone.test", "one.test"] {
+        served.push((host.to_owned(), edge.served(host).await));
+    }
+    edge.memory.withdraw("gone.test");
+    edge.memory.until_seen("gone.test", None).await;
+    running.stop().await;
+    edge.memory.restore(1);
+    edge.deploy("gone.test");
+    let running = edge.run();
+    let told = (vec!["one.test".to_owned()], vec!["gone.test".to_owned()]);
+    edge.memory.until("the lists", |memory| (memory.difference() == told).then_some(())).await;
+    let two = edge.served("two.test").await;
+    running.stop().await;
+    edge.memory.restore(1);
+    let _running = edge.run();
+    let told = ["gone.test", "one.test", "two.test"].map(str::to_owned).to_vec();
+    edge.memory.until("the lists", |memory| (memory.difference().0 == told).then_some(())).await;
+    served.retain(|(host, _)| host != "gone.test");
+    served.push(("two.test".to_owned(), two));
+    all_served(&edge, &served).await;
 }

@@ -1,10 +1,13 @@
 //! The built-in edge over a real store: the same on both databases.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use holdfast_agent::{AgentConfig, BuiltinEdge, EdgeConfig, StoreFeed, Target as _, run_agent};
-use holdfast_store::{Actor, Adopt, ChallengeKind, EdgeReport, EventBody, Stranger, proof_answer};
+use holdfast_store::{
+    Actor, Adopt, ChallengeKind, EdgeReport, EventBody, Outdated, Stranger, proof_answer,
+};
 use holdfast_testkit::eventually;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -34,6 +37,7 @@ on_both!(
     challenges_and_proofs_come_from_the_store,
     a_restart_loads_nothing_and_continues_where_it_was,
     after_a_restored_backup_everything_is_reported_anew,
+    who_missed_what_is_deleted_lists_anew_in_parts,
     a_refusal_reaches_the_store_and_is_mended_by_the_next_certificate,
     not_one_handshake_fails_while_the_store_deploys_anew,
     why_a_file_was_not_taken_over_is_written_down,
@@ -48,6 +52,10 @@ struct Replica {
 
 impl Replica {
     async fn start(stored: &Stored) -> Self {
+        Self::start_with(stored, AgentConfig::default()).await
+    }
+
+    async fn start_with(stored: &Stored, agent: AgentConfig) -> Self {
         let free = ([127, 0, 0, 1], 0).into();
         let config = EdgeConfig::new("edge-1", "default", Some(free), free);
         let stop = CancellationToken::new();
@@ -55,7 +63,7 @@ impl Replica {
         let edge = BuiltinEdge::start(config, store.clone(), stop.clone()).await.unwrap();
         let edge = Arc::new(edge);
         let feed = Arc::new(StoreFeed::new(store, edge.identity()));
-        let agent = run_agent(feed, edge.clone(), AgentConfig::default(), stop.clone());
+        let agent = run_agent(feed, edge.clone(), agent, stop.clone());
         Self { agent: tokio::spawn(agent), edge, stop }
     }
 
@@ -247,4 +255,37 @@ async fn why_a_file_was_not_taken_over_is_written_down(stored: Stored) {
         assert!(told.1.contains(words), "{}", told.1);
     }
     replica.stop().await;
+}
+
+/// The newest tombstone there was is younger than most of what is to be served: of that, each part ends before it.
+async fn who_missed_what_is_deleted_lists_anew_in_parts(stored: Stored) {
+    let (replica, authority) = (Replica::start(&stored).await, Authority::new());
+    for n in 0..5 {
+        let claimed = stored.deploy(&authority.issue(&format!("n{n}.test"))).await;
+        stored.until_served(claimed.domain.id).await;
+    }
+    replica.stop().await;
+    let gone = stored.deploy(&authority.issue("gone.test")).await;
+    let actor = Actor { instance: "here".to_owned(), name: "worker".to_owned() };
+    let torn = stored.remove(&gone).await;
+    stored.store.finish_removal(&torn, &actor).await.unwrap();
+    let pruned = stored.store.prune(None, Outdated::Tombstones, Duration::ZERO, 10).await.unwrap();
+    assert_eq!(pruned.done, 1);
+    stored.deploy(&authority.issue("new.test")).await;
+
+    let again =
+        Replica::start_with(&stored, AgentConfig { batch: 2, ..AgentConfig::default() }).await;
+    eventually(LIMIT, "the edge to have all of it", async || {
+        let edge = stored.store.edges().await.unwrap().remove(0);
+        let there =
+            edge.behind == 0 && edge.revision == stored.store.latest_revision().await.unwrap();
+        if there { Ok(()) } else { Err(format!("{edge:?}")) }
+    })
+    .await;
+    let visitor = Visitor::new(&authority, again.edge.https());
+    for name in ["n0.test", "n4.test", "new.test"] {
+        visitor.visit(name).await.unwrap();
+    }
+    visitor.refusal("gone.test").await;
+    again.stop().await;
 }

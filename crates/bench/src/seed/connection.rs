@@ -118,10 +118,8 @@ impl Connection {
                 self.execute("VACUUM ANALYZE".into()).await?;
                 self.execute("CHECKPOINT".into()).await
             }
-            Self::Sqlite(_) => {
-                self.execute("ANALYZE".into()).await?;
-                self.execute("PRAGMA wal_checkpoint(TRUNCATE)".into()).await
-            }
+            // Its statistics are the store's business.
+            Self::Sqlite(_) => self.execute("PRAGMA wal_checkpoint(TRUNCATE)".into()).await,
         }
     }
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use holdfast_cluster::{MAINTENANCE, Role, Task};
-use holdfast_store::{Error, Fence};
+use holdfast_store::{Error, Fence, Progress};
 use holdfast_testkit::eventually;
 use tokio::sync::Mutex;
 
@@ -114,5 +114,42 @@ async fn a_failure_is_told_and_tried_again() {
         })
         .await;
     }
+    one.end().await;
+}
+
+/// Neither comes again by itself within the hour: one has so many steps to do, the other never comes to an end.
+#[tokio::test(flavor = "multi_thread")]
+async fn more_to_do_is_done_at_once_and_keeps_no_other_from_its_turn() {
+    let hour = Duration::from_secs(3600);
+    let (endless, bounded) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let steps = |name, runs: &Arc<AtomicU64>, last: u64| {
+        let runs = runs.clone();
+        Task::new(name, MAINTENANCE, hour, move |_| {
+            let more = runs.fetch_add(1, Ordering::SeqCst) + 1 < last;
+            async move {
+                tokio::task::yield_now().await;
+                Ok::<_, Error>(Progress { done: 1, more })
+            }
+        })
+    };
+    let tasks = vec![steps("endless", &endless, u64::MAX), steps("bounded", &bounded, 500)];
+    let place = Place::on_sqlite();
+    let one = place.join_as("up", Role::All, tasks).await;
+    let outcome = async |name: &str| {
+        let tasks = one.cluster.tasks().await.unwrap();
+        tasks.into_iter().find(|task| task.name == name).map(|task| task.outcome)
+    };
+    eventually(SOON, "the end of the bounded one", async || {
+        let said = outcome("bounded").await.ok_or("nothing")?;
+        if said == "500 done" { Ok(()) } else { Err("not all") }
+    })
+    .await;
+    assert_eq!(bounded.load(Ordering::SeqCst), 500);
+    assert!(outcome("endless").await.unwrap().ends_with(" done, and more to do"));
+    let before = endless.load(Ordering::SeqCst);
+    eventually(SOON, "the endless one's next turn", async || {
+        if endless.load(Ordering::SeqCst) > before { Ok(()) } else { Err("stopped") }
+    })
+    .await;
     one.end().await;
 }

@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::CONTENT_TYPE;
+use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
@@ -26,8 +27,11 @@ pub(crate) struct Certificate {
     pub(crate) order: String,
     /// The names that were ordered.
     pub(crate) names: Vec<String>,
-    /// DER, in base64url.
+    /// DER, in base64url; empty once it is no longer handed out.
     der: String,
+    /// Its fingerprint, once the DER is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sha256: Option<String>,
     #[serde(with = "time::serde::rfc3339")]
     pub(crate) not_before: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339")]
@@ -62,6 +66,7 @@ impl Certificate {
             order: order.id.clone(),
             names: order.names.clone(),
             der: URL_SAFE_NO_PAD.encode(&issued.der),
+            sha256: None,
             not_before: issued.not_before,
             not_after: issued.not_after,
             revoked: None,
@@ -69,10 +74,27 @@ impl Certificate {
         }
     }
 
-    /// The certificate itself.
-    pub(crate) fn der(&self) -> Vec<u8> {
-        URL_SAFE_NO_PAD.decode(&self.der).unwrap_or_default()
+    /// The certificate itself; none once it is no longer handed out.
+    fn der(&self) -> Option<Vec<u8>> {
+        let der = URL_SAFE_NO_PAD.decode(&self.der).unwrap_or_default();
+        (!der.is_empty()).then_some(der)
     }
+
+    /// Its fingerprint, in hexadecimal digits.
+    pub(crate) fn sha256(&self) -> String {
+        self.sha256.clone().unwrap_or_else(|| fingerprint(&self.der().unwrap_or_default()))
+    }
+
+    /// Keeps what renewal and revocation need, and no more.
+    pub(crate) fn shrink(&mut self) {
+        self.sha256 = Some(self.sha256());
+        self.der = String::new();
+    }
+}
+
+/// The fingerprint of a certificate in DER.
+pub(crate) fn fingerprint(der: &[u8]) -> String {
+    super::id::hex(digest(&SHA256, der).as_ref())
 }
 
 /// Hands out a certificate with its chain.
@@ -90,7 +112,7 @@ pub(crate) async fn download(
     if !own {
         return Err(Problem::unauthorized("this is a certificate of another account"));
     }
-    let mut chain = pem(&der);
+    let mut chain = pem(&der.ok_or_else(|| Problem::not_found("certificate"))?);
     if !ca.faults.strikes_any(FaultKind::TruncatedChain, &names) {
         chain.push_str(ca.authority.intermediate_pem());
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use axum::extract::{Path, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, put};
 use axum::{Json, Router};
 use http::StatusCode;
@@ -17,6 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::body::{Body, Refusal};
+use super::problem::{Kind, Problem};
 use super::{Ca, RenewalWindow};
 use crate::faults::FaultKind;
 use crate::zone::ZoneRecord;
@@ -40,8 +41,10 @@ pub(crate) fn router(ca: &Arc<Ca>) -> Router {
 
 async fn flush(State(ca): State<Arc<Ca>>, request: Request, next: Next) -> Response {
     let response = next.run(request).await;
-    ca.journal.flushed().await;
-    response
+    match ca.journal.flushed().await {
+        Ok(()) => response,
+        Err(error) => Problem::new(Kind::ServerInternal, error.to_string()).into_response(),
+    }
 }
 
 async fn dns_list(State(ca): State<Arc<Ca>>) -> Json<Vec<ZoneRecord>> {

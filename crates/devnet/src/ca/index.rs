@@ -67,6 +67,14 @@ impl Index {
         lock(&self.authorizations).insert(key, id.to_owned());
     }
 
+    /// Forgets an order, if it is the last for its names.
+    pub(crate) fn forget(&self, key: &str, id: &str) {
+        let mut orders = lock(&self.orders);
+        if orders.get(key).is_some_and(|last| last == id) {
+            orders.remove(key);
+        }
+    }
+
     /// Notes an order found in the journal.
     pub(crate) fn ordered(&self, key: String, id: &str) {
         lock(&self.orders).insert(key, id.to_owned());

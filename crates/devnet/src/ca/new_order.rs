@@ -55,6 +55,7 @@ pub(crate) async fn create(
     }
     check_limit(&ca, &request.account, asked.replaces.is_some())?;
     check_refused(&ca)?;
+    ca.forget_ended();
     let (id, is_new) = place(&ca, &request.account, &names, &profile, asked.replaces)?;
     let shown = ca.orders.read(&id, |order| order.response(&ca));
     let mut response = shown.ok_or_else(|| Problem::not_found("order"))?;

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::authorization::AuthorizationStatus;
-use super::certificate::{Certificate, Revocation};
+use super::certificate::{Certificate, Revocation, fingerprint};
 use super::problem::{Kind, Problem};
 use super::request::ByEither;
 use super::{Ca, id};
@@ -42,7 +42,7 @@ pub(crate) async fn revoke(
         .map_err(|_| Problem::malformed("the certificate is not DER"))?;
     let serial = id::hex(parsed.raw_serial());
     let known = ca.certificates.read(&serial, Certificate::clone);
-    let known = known.filter(|known| known.der() == der);
+    let known = known.filter(|known| known.sha256() == fingerprint(&der));
     let known = known.ok_or_else(|| Problem::not_found("certificate"))?;
     check_right(&ca, &request, &known, &parsed)?;
     let reason = asked.reason.unwrap_or(0);

@@ -69,7 +69,9 @@ async fn answer(State(ca): State<Arc<Ca>>, request: Request, next: Next) -> Resp
         None => next.run(request).await,
     };
     // What an answer tells must outlive a kill that follows it.
-    ca.journal.flushed().await;
+    if let Err(error) = ca.journal.flushed().await {
+        response = Problem::new(Kind::ServerInternal, error.to_string()).into_response();
+    }
     // As at Let's Encrypt: what is merely read brings no nonce, so that clients must know where to fetch one.
     if method == Method::POST || path == "/acme/new-nonce" {
         super::append(&mut response, REPLAY_NONCE, &ca.nonces.mint());

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use holdfast_devnet::{Devnet, DevnetConfig, Error, ROOT_FILE};
-use instant_acme::{NewOrder, OrderStatus};
+use instant_acme::{NewOrder, OrderStatus, RevocationRequest};
 use rcgen::KeyPair;
 
 use crate::world::{RETRIES, World, csr, identifiers, kind, problem};
@@ -142,4 +142,39 @@ async fn a_start_that_cannot_be_says_why() {
     std::fs::copy("/proc/version", data.path().join("devnet/authority.json")).unwrap();
     let broken = DevnetConfig { data: Some(data.path().to_owned()), ..DevnetConfig::default() };
     assert!(matches!(Devnet::start(broken).await, Err(Error::Authority { .. })));
+}
+
+#[tokio::test]
+async fn orders_that_have_ended_are_forgotten_beyond_a_number_and_certificates_stay_known() {
+    let data = tempfile::tempdir().unwrap();
+    let world = World::start_with(|config| {
+        config.data = Some(data.path().to_owned());
+        config.orders_kept = Some(3);
+    })
+    .await;
+    let account = world.account().await;
+    let first = world.issue(&account, &["n0.test"]).await.unwrap();
+    let fingerprint = world.json("/dev/certificates").await[0]["sha256"].clone();
+    for n in 1..8 {
+        world.issue(&account, &[format!("n{n}.test").as_str()]).await.unwrap();
+    }
+    assert_eq!(world.json("/dev/orders").await.as_array().unwrap().len(), 4);
+    assert!(account.order(first.order_url.clone()).await.is_err());
+    // What a client does with a certificate that it has had for long still works.
+    let certificates = world.json("/dev/certificates").await;
+    assert_eq!(certificates.as_array().unwrap().len(), 8);
+    assert_eq!(certificates[0]["sha256"], fingerprint);
+    let id = certificates[0]["id"].as_str().unwrap();
+    world.json(&format!("/acme/renewal-info/{id}")).await;
+    let leaf = first.leaf();
+    let request = RevocationRequest { certificate: &leaf, reason: None };
+    account.revoke(&request).await.unwrap();
+    let told = (world.json("/dev/orders").await, world.json("/dev/certificates").await);
+    let like = addresses(&world.net);
+    world.net.shutdown().await;
+
+    let world = start(data.path(), Some(&like)).await;
+    assert_eq!((world.json("/dev/orders").await, world.json("/dev/certificates").await), told);
+    let journal = std::fs::read_to_string(data.path().join("devnet/journal.jsonl")).unwrap();
+    assert_eq!(journal.matches("\"kind\":\"authorization\"").count(), 4);
 }

@@ -44,6 +44,10 @@ async fn refused(shared: &Shared, domain: DomainId, error: &holdfast_acme::Error
             pause(shared, after.unwrap_or(UNSAID), &note).await;
             Outcome::CaWaits
         }
+        Class::AccountUnusable(note) => {
+            shared.way.stopped(shared, &note).await;
+            Outcome::CaWaits
+        }
         Class::Trouble(note) if is_the_cas(&note) && !shared.way.is_its_own(domain) => {
             shared.way.failed(shared, &note).await;
             Outcome::CaWaits

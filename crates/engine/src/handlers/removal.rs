@@ -16,13 +16,13 @@ const PATIENCE_WITH_CA: Duration = Duration::from_secs(24 * 3600);
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
 pub(crate) async fn remove(shared: &Shared, claimed: Claimed) -> Result<(), Error> {
-    let claimed = shared.store.begin_teardown(&claimed).await?;
+    let mut claimed = shared.store.begin_teardown(&claimed).await?;
+    shared.clock.retell(&mut claimed.domain);
     shared.queue_moved.notify_one();
     let complete = withdrawn(shared, &claimed).await? && revoked(shared, &claimed).await?;
     shared.holds.drop(claimed.domain.id, claimed.epoch);
     if !complete {
-        let until = shared.clock.now().plus(LOOK_AGAIN);
-        return shared.store.postpone_removal(&claimed, until).await;
+        return shared.store.postpone_removal(&claimed, LOOK_AGAIN).await;
     }
     shared.store.finish_removal(&claimed, &shared.config.actor()).await?;
     tracing::info!(domain = %claimed.domain.name, "removed; the name is free");

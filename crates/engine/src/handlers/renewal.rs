@@ -15,6 +15,10 @@ const ASK_EVERY: Duration = Duration::from_secs(6 * 3600);
 /// When it is asked again where it did not answer: a window may have been moved into the past meanwhile.
 const ASK_AGAIN: Duration = Duration::from_secs(3600);
 
+/// When it is looked at again after the clock stepped.
+const SETTLES: Duration = Duration::from_secs(60);
+const AFTER_JUMP: Duration = Duration::from_secs(24 * 3600);
+
 /// What the CA says of when to renew.
 enum Window {
     /// The moment in its window that is ours, and when to ask again.
@@ -31,21 +35,39 @@ pub(super) async fn look(shared: &Shared, claimed: &Claimed) -> Result<Step, Err
     let now = shared.clock.now();
     let renewal = &shared.config.policy.renewal;
     let ask_at = renewal.ask_at(certificate.not_before, certificate.not_after);
-    if now < ask_at {
-        return Ok(Outcome::RenewalLater { look_at: ask_at }.into());
-    }
     let (start, end) = renewal.window(certificate.not_before, certificate.not_after);
     let by_age = share(domain, start, end);
     let window = window(shared, domain).await?;
     match verdict(now, certificate, by_age, &window) {
-        Outcome::RenewalNeeded => Ok(unless_held(shared, domain, now).await?.into()),
+        Outcome::RenewalNeeded => match doubt(shared, domain) {
+            Some(wait) => Ok(Outcome::RenewalLater { look_at: now.plus(wait) }.into()),
+            None => Ok(unless_held(shared, domain, now).await?.into()),
+        },
+        // Before the usual time the CA was asked because the database was restored: once, if it answered.
+        Outcome::RenewalLater { look_at } if !matches!(window, Window::Unknown) => {
+            Ok(Outcome::RenewalLater { look_at: look_at.max(ask_at) }.into())
+        }
         later => Ok(later.into()),
+    }
+}
+
+/// How long a renewal waits because the clock jumped ahead: until it is clear that the jump stands,
+/// and where it does, a name that has been renewed by it is not renewed again and again.
+fn doubt(shared: &Shared, domain: &Domain) -> Option<Duration> {
+    match (shared.clock.is_unsettled(), shared.clock.jumped_before(domain.entered_at)) {
+        (true, _) => Some(SETTLES),
+        (_, true) => Some(AFTER_JUMP),
+        _ => None,
     }
 }
 
 /// A person went back to this certificate, perhaps because of what a renewal brought: it stays for a while.
 async fn unless_held(shared: &Shared, domain: &Domain, now: Timestamp) -> Result<Outcome, Error> {
-    let held = shared.store.held_until(domain.id).await?.filter(|until| *until > now);
+    let held = shared.store.held_until(domain.id).await?;
+    // It is held for half of what is left of it, whatever a wrong clock has made of that.
+    let left = domain.certificate.as_ref().map(|certificate| certificate.not_after.since(now));
+    let held = held.map(|until| until.min(now.plus(left.unwrap_or_default() / 2)));
+    let held = held.filter(|until| *until > now);
     Ok(held.map_or(Outcome::RenewalNeeded, |look_at| Outcome::RenewalLater { look_at }))
 }
 

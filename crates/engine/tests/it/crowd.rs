@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use holdfast_model::State;
+use holdfast_model::{QueuePlace, State};
 use holdfast_store::OrderLimits;
 use holdfast_testkit::eventually;
 
@@ -62,7 +62,7 @@ async fn the_budget_holds_and_the_queue_can_be_told() {
         places.extend(world.store.queue_place(id).await.unwrap());
     }
     places.sort_unstable();
-    assert_eq!(places, [1, 2]);
+    assert_eq!(places, [QueuePlace::At(1), QueuePlace::At(2)]);
     let account =
         world.store.account(&world.devnet.directory_url(), limits).await.unwrap().unwrap();
     assert!(account.next_slot_at.is_some());

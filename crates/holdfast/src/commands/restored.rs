@@ -1,16 +1,25 @@
 //! `holdfast restored`: after the database was restored from a backup, nothing may go back.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
-use serde_json::json;
+use holdfast_acme::Standing;
+use holdfast_store::{Replica, Restored, SharedStore};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 
 use crate::{
     config::Config,
     environment::Environment,
-    failure::Failure,
+    failure::{Failure, chain},
     output::{Format, Output},
     wiring,
 };
+
+/// Beyond the time between two signs of life.
+const MARGIN: Duration = Duration::from_secs(3);
+
+/// How often signs of life are looked for.
+const PACE: Duration = Duration::from_millis(250);
 
 /// Tell that the database was restored.
 #[derive(Debug, clap::Args)]
@@ -27,22 +36,118 @@ pub(crate) struct RestoredArgs {
 pub(crate) async fn run(args: &RestoredArgs, environment: &Environment) -> Result<(), Failure> {
     let config = Config::load(&args.config, environment)?;
     let store = wiring::store::open(&config).await?;
+    let beat = Duration::from_secs(config.replicas.heartbeat_seconds.into());
+    refuse_while_replicas_run(&store, beat).await?;
     let restored = store.restored().await.map_err(wiring::store::failed)?;
+    let told = Told { restored, account: account(Some(&config), &store).await };
     let output = Output::new(args.output, environment);
     if output.is_json() {
-        output.json(&json!({
-            "epoch": restored.epoch, "orders": restored.orders, "deployments": restored.deployments,
-        }));
+        output.json(&told.json());
+    } else {
+        told.say(output);
+    }
+    Ok(())
+}
+
+/// A restored database holds old signs of life, also of replicas that are gone: what counts is a new one. They are waited for only
+/// where somebody else is connected at all.
+async fn refuse_while_replicas_run(store: &SharedStore, beat: Duration) -> Result<(), Failure> {
+    if !store.is_used_by_others().await.map_err(wiring::store::failed)? {
         return Ok(());
     }
-    let style = output.style();
-    output.line(format!(
-        "{} Revisions are in epoch {} now; edges list anew.",
-        style.good("✓"),
-        restored.epoch
-    ));
-    output.line(format!("  {} open orders are looked at anew at the CA.", restored.orders));
-    output.line(format!("  {} certificates are deployed and seen anew.", restored.deployments));
-    output.line("Start the servers.");
+    let deadline = Instant::now() + beat + MARGIN;
+    let before = replicas(store).await?;
+    while Instant::now() < deadline {
+        sleep(PACE).await;
+        let now = replicas(store).await?;
+        if let Some(running) = now.iter().find(|replica| !before.contains(replica)) {
+            return Err(Failure::failed(format!(
+                "The replica `{}` runs and writes to this database; stop all servers and run `holdfast restored` again.",
+                running.instance
+            )));
+        }
+    }
     Ok(())
+}
+
+async fn replicas(store: &SharedStore) -> Result<Vec<Replica>, Failure> {
+    let mut replicas = store.replicas(MARGIN).await.map_err(wiring::store::failed)?;
+    // Who is stale is so by the mere passing of time.
+    replicas.iter_mut().for_each(|replica| replica.healthy = false);
+    Ok(replicas)
+}
+
+/// What the CA says of the account as the backup has it.
+pub(super) enum Account {
+    /// There is none, or no CA to ask.
+    None,
+    /// It can be used.
+    Usable,
+    /// It cannot be used, for this reason.
+    Unusable(String),
+    /// The CA could not be asked, for this reason.
+    Unknown(String),
+}
+
+/// Asks the CA whether it still knows the account by the key that the database has.
+pub(super) async fn account(config: Option<&Config>, store: &SharedStore) -> Account {
+    let Some(config) = config else { return Account::None };
+    let ca = match wiring::ca::open(&config.acme, &config.edge, store.clone()) {
+        Ok(ca) => ca,
+        Err(failure) => return Account::Unknown(failure.to_string()),
+    };
+    match ca.standing().await {
+        Ok(Standing::None) => Account::None,
+        Ok(Standing::Usable) => Account::Usable,
+        Ok(Standing::Unusable(note)) => Account::Unusable(note.detail),
+        Err(error) => Account::Unknown(chain(&error)),
+    }
+}
+
+/// What became of a restore.
+pub(super) struct Told {
+    pub(super) restored: Restored,
+    pub(super) account: Account,
+}
+
+impl Told {
+    /// For scripts.
+    pub(super) fn json(&self) -> Value {
+        let (account, reason) = match &self.account {
+            Account::None => ("none", None),
+            Account::Usable => ("usable", None),
+            Account::Unusable(why) => ("unusable", Some(why)),
+            Account::Unknown(why) => ("unknown", Some(why)),
+        };
+        let Restored { epoch, orders, deployments } = self.restored;
+        json!({
+            "epoch": epoch, "orders": orders, "deployments": deployments,
+            "account": { "state": account, "reason": reason },
+        })
+    }
+
+    /// For people.
+    pub(super) fn say(&self, output: Output) {
+        let (style, Restored { epoch, orders, deployments }) = (output.style(), self.restored);
+        output.line(format!(
+            "{} Revisions are in epoch {epoch} now; edges list anew.",
+            style.good("✓")
+        ));
+        output.line(format!("  {orders} open orders are looked at anew at the CA."));
+        output.line(format!(
+            "  {deployments} certificates are deployed and seen anew, and the CA is asked whether it has revoked them."
+        ));
+        match &self.account {
+            Account::None => {}
+            Account::Usable => output.line("  The CA knows the account."),
+            Account::Unusable(why) => output.line(format!(
+                "{} {why}. Nothing is ordered until you start the servers and run `holdfast ca register`.",
+                style.bad("✗")
+            )),
+            Account::Unknown(why) => output.line(format!(
+                "  Whether the CA knows the account is not known: {why}. If it does not, an alert says so."
+            )),
+        }
+        output.line("Start the servers. `holdfast edge show NAME` then lists names that the edge serves and this database does not know, and names that it did not serve any more.");
+    }
 }

@@ -3,7 +3,7 @@
 //! It is the same replica as in production, over SQLite, beside a CA and a DNS zone of its own. Only its patience is
 //! shorter: whoever tries it out wants to see things happen.
 
-mod config;
+pub(super) mod config;
 pub(super) mod hold;
 mod welcome;
 
@@ -21,6 +21,9 @@ use crate::{
     signals,
     wiring::{instance, replica::Plan, store},
 };
+
+/// How many orders the embedded CA keeps; all of them would take most of the memory of many names.
+const ORDERS_KEPT: usize = 1_000;
 
 /// Everything on this machine.
 #[derive(Debug, Clone, clap::Args)]
@@ -74,6 +77,7 @@ fn network(args: &UpArgs) -> DevnetConfig {
         tls_port: args.https.port(),
         data: Some(args.data.clone()),
         edge: vec![edge],
+        orders_kept: Some(ORDERS_KEPT),
         ..DevnetConfig::default()
     }
 }

@@ -47,7 +47,10 @@ pub(super) static KEYS: &[Key] = &[
     key("server.tls_key", PEM),
     key("server.client_ca", PEM),
     key("server.root_certificate", PEM),
-    secret("database.url", "\"postgres://USER@HOST:PORT/NAME\" or \"sqlite:FILE\""),
+    secret(
+        "database.url",
+        "\"postgres://USER@HOST:PORT/NAME\" (several hosts: HOST:PORT,HOST:PORT) or \"sqlite:FILE\"",
+    ),
     key("coordination.backend", "\"database\" or \"redis\""),
     secret(
         "coordination.url",
@@ -116,6 +119,8 @@ pub(super) static KEYS: &[Key] = &[
         "a whole number of days from 1 to 80, of a 90-day certificate",
     ),
     number("renewal.sweep_seconds", 1, 86_400, "a whole number of seconds from 1 to 86400"),
+    number("retention.history_days", 90, 36_500, "a whole number of days from 90 to 36500"),
+    number("retention.removed_days", 1, 36_500, "a whole number of days from 1 to 36500"),
     key("edge.mode", "\"agents\", \"builtin\" or \"none\""),
     key("edge.name", "a name of 1 to 128 characters without spaces"),
     key("edge.http", ADDRESS),

@@ -90,25 +90,29 @@ pub(crate) enum DatabaseUrl {
 
 impl DatabaseUrl {
     /// Takes it apart, or says in a clause why not.
-    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let fault = |text: &str| Err(text.to_owned());
         if let Some(file) = text.strip_prefix("sqlite:") {
             let file = file.strip_prefix("//").unwrap_or(file);
             return match file {
-                "" => Err("it names no file"),
-                ":memory:" => Err("what is kept in memory is lost; name a file"),
-                file if file.contains('?') => Err("options are not taken; name the file alone"),
+                "" => fault("it names no file"),
+                ":memory:" => fault("what is kept in memory is lost; name a file"),
+                file if file.contains('?') => fault("options are not taken; name the file alone"),
                 file => Ok(Self::Sqlite(PathBuf::from(file))),
             };
         }
         let rest = text.strip_prefix("postgres://").or_else(|| text.strip_prefix("postgresql://"));
         match rest {
-            Some(rest) if rest.split(['?', '/']).next().is_some_and(|host| !host.is_empty()) => {
-                Ok(Self::Postgres(text.to_owned()))
-            }
             // A socket's directory is named as a parameter: postgres:///holdfast?host=/run/postgresql
-            Some(rest) if rest.contains("host=") => Ok(Self::Postgres(text.to_owned())),
-            Some(_) => Err("it names no host"),
-            None => Err("it is neither postgres:// nor sqlite:"),
+            Some(rest) if rest.starts_with(['?', '/']) && !rest.contains("host=") => {
+                fault("it names no host")
+            }
+            Some("") => fault("it names no host"),
+            Some(_) => match holdfast_store::check_url(text) {
+                Ok(()) => Ok(Self::Postgres(text.to_owned())),
+                Err(error) => Err(error.to_string()),
+            },
+            None => fault("it is neither postgres:// nor sqlite:"),
         }
     }
 
@@ -192,5 +196,9 @@ mod tests {
         );
         let at = DatabaseUrl::parse("postgres://u:p@ss@db/x").unwrap();
         assert_eq!(at.to_string(), "postgres://db/x");
+        let several = DatabaseUrl::parse("postgres://u:s3cr3t@one:5433,two/x").unwrap();
+        assert_eq!(several.to_string(), "postgres://one:5433,two/x");
+        let bad = DatabaseUrl::parse("postgres://u:s3cr3t@one,,two/x").unwrap_err();
+        assert!(bad.contains("empty") && !bad.contains("s3cr3t"), "{bad}");
     }
 }

@@ -6,14 +6,14 @@ use holdfast_acme::Ca;
 use holdfast_agent::{AgentConfig, BuiltinEdge, EdgeConfig, StoreFeed, run_agent};
 use holdfast_cluster::{ALERTS, Cluster, MAINTENANCE, Task};
 use holdfast_dns::{Limits, Resolver};
-use holdfast_engine::{Deployment, Engine, EngineConfig, Pulse, chores};
+use holdfast_engine::{Deployment, Engine, EngineConfig, Pulse, Retention, chores};
 use holdfast_gateway::listener::{self, TlsListener};
 use holdfast_model::Policy;
 use holdfast_server::{
     AppState, Courier, CourierConfig, Door, Guard, Metrics, Settings, Writes, pull_router, router,
     serve,
 };
-use holdfast_store::{Claimant, SharedStore};
+use holdfast_store::{Claimant, Error, Progress, SharedStore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -128,7 +128,7 @@ impl Plan {
     /// The work that one replica does for all.
     fn singletons(&self, cluster: &Cluster, api: AppState) -> impl Future<Output = Ended> + use<> {
         let sweep = Duration::from_secs(self.config.renewal.sweep_seconds.max(1).into());
-        let mut tasks = chores(&self.store, &self.instance, sweep);
+        let mut tasks = chores(&self.store, &self.instance, sweep, self.retention());
         tasks.extend(self.watching(api));
         let (cluster, store) = (cluster.clone(), self.store.clone());
         let stopping = self.shutdown.clone();
@@ -136,6 +136,12 @@ impl Plan {
             let ran = cluster.run(&store, tasks, stopping).await;
             ("cluster", ran.map_err(cluster::failed))
         }
+    }
+
+    fn retention(&self) -> Retention {
+        let days = |days: u32| Duration::from_secs(24 * 3600) * days;
+        let kept = &self.config.retention;
+        Retention { history: days(kept.history_days), removed: days(kept.removed_days) }
     }
 
     /// What is told to people: alerts, and the messages about them, which are kept for a while.
@@ -148,8 +154,12 @@ impl Plan {
             }),
             Task::new("prune-messages", MAINTENANCE, PRUNE_EVERY, move |fence| {
                 let store = store.clone();
-                async move { store.prune_deliveries(fence.as_ref(), MESSAGE_DAYS, PRUNE_ROWS).await }
-            }),
+                async move {
+                    let pruned = store.prune_deliveries(fence.as_ref(), MESSAGE_DAYS, PRUNE_ROWS);
+                    Ok::<_, Error>(Progress::of(pruned.await?, PRUNE_ROWS))
+                }
+            })
+            .by_age(),
         ]
     }
 
@@ -299,6 +309,11 @@ impl Replica {
             biased;
             () = self.shutdown.cancelled() => {}
             Some(ended) = self.tasks.join_next() => broken = Some(ended),
+        }
+        if let Some(Ok((_, Err(failure @ Failure::AtOnce(_))))) = broken {
+            // Kept as it is until the process ends: dropping it would close the database.
+            std::mem::forget(self);
+            return Err(failure);
         }
         self.shutdown.cancel();
         let limit = self.drain + GRACE;

@@ -5,9 +5,9 @@ use std::{path::Path, time::Duration};
 use holdfast_store::{Error, MasterKey, OpenOptions, SharedStore};
 use tokio::time::{Instant, sleep};
 
-use super::{admin_token, cluster, master_key};
+use super::{admin_token, cluster, marker::Marker, master_key};
 use crate::{
-    config::{Config, DatabaseUrl},
+    config::{Config, DatabaseUrl, Security},
     failure::{Failure, chain},
 };
 
@@ -19,10 +19,18 @@ const PACE: Duration = Duration::from_millis(500);
 
 /// Opens it. A master key is made only when the database holds nothing sealed.
 pub(crate) async fn open(config: &Config) -> Result<SharedStore, Failure> {
-    let url = config.database.url.expose();
-    let (key, made) = match master_key::configured(&config.security)? {
+    open_at(&config.database.url, &config.security).await
+}
+
+/// Opens the database of this URL.
+pub(crate) async fn open_at(
+    url: &DatabaseUrl,
+    security: &Security,
+) -> Result<SharedStore, Failure> {
+    let url = url.expose();
+    let (key, made) = match master_key::configured(security)? {
         Some(key) => (key, None),
-        None => first_key(config, &url).await?,
+        None => first_key(security, &url).await?,
     };
     match (holdfast_store::open(&url, Some(key), OpenOptions::default()).await, made) {
         (Err(Error::WrongMasterKey { .. }), Some(path)) => Err(outrun(path)),
@@ -33,17 +41,17 @@ pub(crate) async fn open(config: &Config) -> Result<SharedStore, Failure> {
 /// Makes a master key and says where it is; if something is sealed already, whoever sealed it may have left the key there
 /// since we looked.
 async fn first_key<'a>(
-    config: &'a Config,
+    security: &'a Security,
     url: &str,
 ) -> Result<(MasterKey, Option<&'a Path>), Failure> {
     holdfast_store::migrate(url).await.map_err(failed)?;
     let sealed_under = holdfast_store::master_key_id(url).await.map_err(failed)?;
-    match (sealed_under, &config.security.master_key_file) {
+    match (sealed_under, &security.master_key_file) {
         (None, Some(path)) => Ok((master_key::make(path)?, Some(path))),
         (None, None) => {
             Err(Failure::usage("There is no master key; set security.master_key_file."))
         }
-        (Some(id), _) => match master_key::configured(&config.security)? {
+        (Some(id), _) => match master_key::configured(security)? {
             Some(key) => Ok((key, None)),
             None => Err(failed(Error::MasterKeyMissing(id))),
         },
@@ -61,6 +69,10 @@ fn outrun(path: &Path) -> Failure {
 
 /// Opens it for a server and sees to it that somebody can use it. What a first start makes, one of those that start at once makes.
 pub(crate) async fn begin(config: &Config, instance: &str) -> Result<SharedStore, Failure> {
+    let marker = Marker::of(config);
+    if let Some(marker) = &marker {
+        marker.check().await?;
+    }
     let store = match is_first_start(config).await? {
         true => cluster::bootstrap(config, instance, open(config)).await??,
         false => open(config).await?,
@@ -69,6 +81,11 @@ pub(crate) async fn begin(config: &Config, instance: &str) -> Result<SharedStore
     match admin_token::is_to_be_made(&store, config).await? {
         true => cluster::bootstrap(config, instance, ensured).await??,
         false => ensured.await?,
+    }
+    if let Some(marker) = &marker {
+        // Seals something, if nothing is sealed yet: what the marker says is true from then on.
+        store.cluster_secret().await.map_err(failed)?;
+        marker.set()?;
     }
     Ok(store)
 }
@@ -105,10 +122,14 @@ pub(crate) async fn begin_patiently(
 #[expect(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 pub(crate) fn failed(error: Error) -> Failure {
     let text = chain(&error);
-    match error.is_transient() {
-        true => Failure::unreachable(format!(
+    match (error.outage(), error.is_transient()) {
+        (Some(outage), true) => {
+            Failure::unreachable(format!("{outage} ({text}). {}", outage.fix()))
+        }
+        (Some(outage), false) => Failure::failed(format!("{outage} ({text}). {}", outage.fix())),
+        (None, true) => Failure::unreachable(format!(
             "{text}; see that the database runs and that database.url is right."
         )),
-        false => Failure::failed(format!("{text}.")),
+        (None, false) => Failure::failed(format!("{text}.")),
     }
 }

@@ -1,7 +1,9 @@
 //! Replicas as one cluster: real processes on a real PostgreSQL, killed, paused, doubled and told to end.
 
 mod cold;
+mod failover;
 pub(crate) mod group;
+mod pooler;
 mod redis;
 mod rolling;
 mod unwell;
@@ -13,7 +15,7 @@ use serde_json::json;
 use self::group::Group;
 use crate::kit::SOON;
 
-const LEASES: [&str; 4] = ["holdfast", "maintenance", "renewal-sweep", "alerts"];
+pub(crate) const LEASES: [&str; 4] = ["holdfast", "maintenance", "renewal-sweep", "alerts"];
 
 #[tokio::test]
 async fn the_holder_of_any_lease_may_be_killed() {

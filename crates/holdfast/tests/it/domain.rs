@@ -59,11 +59,14 @@ async fn another_address_is_another_cause_and_retry_is_at_once() {
 #[tokio::test]
 async fn removal_frees_the_name() {
     let up = Up::start().await;
-    let added = up.json(["domain", "add", "shop.test", "--resource", "one", "--wait"]);
+    let first =
+        ["domain", "add", "shop.test", "--resource", "one", "--orchestration-id", "o-1", "--wait"];
+    let added = up.json(first);
     up.run(["domain", "add", "shop.test"]).refused(1, &["one"]);
     up.run(["domain", "remove", "shop.test", "--wait"]).done();
     assert_ne!(up.visit("shop.test").code, 0);
     up.run(["domain", "show", "shop.test"]).refused(1, &[]);
+    up.run(first).refused(1, &["shop.test", "removed at", "a new id"]);
     // Its history outlives it, by id.
     assert!(up.run(["domain", "history", text(&added, "/id")]).done().stdout.contains("Active"));
     let again = up.json(["domain", "add", "shop.test", "--resource", "two", "--wait"]);

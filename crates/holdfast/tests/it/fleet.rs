@@ -1,6 +1,7 @@
 //! Three replicas on one PostgreSQL behave as one service that has no bad moment.
 
 mod balancer;
+mod clock;
 mod judge;
 mod member;
 mod pebble;
@@ -42,6 +43,23 @@ async fn chaos() {
     judge::finalized_at_most(&fleet, 1).await;
     judge::gapless(&fleet, &names).await;
     judge::nothing_left(&fleet).await;
+}
+
+/// The primary is lost under work and its standby takes over: no step is lost, none is done twice, and somebody leads.
+#[tokio::test]
+async fn the_database_fails_over() {
+    let fleet = Fleet::start(Plan { standby: true, ..Plan::default() }).await;
+    fleet.network.run(["fault", "set", "slow-request", "200"]).done();
+    let names = names(200);
+    judge::add(&fleet, &names).await;
+    judge::active_at_least(&fleet, 20).await;
+    fleet.fail_over().await;
+    fleet.network.run(["fault", "clear"]).done();
+    judge::all_active(&fleet, &names).await;
+    judge::finalized_at_most(&fleet, 1).await;
+    judge::gapless(&fleet, &names).await;
+    judge::nothing_left(&fleet).await;
+    judge::somebody_leads(&fleet).await;
 }
 
 /// One blow a second, in turn: mostly a `kill -9`, now and then a pause longer than a claim, twice the database.

@@ -1,5 +1,7 @@
 //! The master key and the schema, from outside.
 
+use std::process::Command;
+
 use holdfast_testkit::free_port;
 
 use crate::{
@@ -18,6 +20,30 @@ async fn data_keys_rotate_while_it_runs() {
     replica.end(SOON).await;
     replica.begin().await;
     replica.run(["domain", "renew", "shop.test", "--wait"]).done();
+}
+
+#[tokio::test]
+async fn a_value_that_does_not_open_is_named_and_stops_nothing() {
+    let network = Network::start().await;
+    let mut replica = Replica::start(&network, Database::Sqlite, "").await;
+    for name in ["broken.test", "shop.test"] {
+        replica.run(["domain", "add", name, "--wait"]).done();
+    }
+    replica.end(SOON).await;
+    let damage =
+        "UPDATE sealed SET value = substr(value, 1, 30) WHERE owner = 'certificate' AND id = (
+        SELECT certificate_id FROM domain WHERE name = 'broken.test')";
+    let file = replica.scratch.path().join("holdfast.db");
+    Ended::of(Command::new("sqlite3").arg(file).arg(damage)).done();
+    replica.begin().await;
+    for _ in 0..2 {
+        let named = ["1 values do not open", "certificate:", "(broken.test)"];
+        replica.run(["key", "rotate"]).refused(1, &named);
+    }
+    replica.run(["domain", "renew", "broken.test", "--wait"]).done();
+    replica.end(SOON).await;
+    let doctor = replica.with_config(["doctor"]).stdout;
+    assert!(doctor.contains("sealed values") && doctor.contains("broken.test"), "{doctor}");
 }
 
 #[tokio::test]

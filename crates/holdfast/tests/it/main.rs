@@ -8,10 +8,12 @@
 )]
 
 mod agent;
+mod backup;
 mod caddy;
 mod cluster;
 mod config;
 mod crash;
+mod disk;
 mod doctor;
 mod domain;
 mod edge;

@@ -2,9 +2,9 @@
 
 use std::{path::PathBuf, process::Command, time::Duration};
 
-use holdfast_testkit::{Postgres, Process, Scratch, free_port};
+use holdfast_testkit::{Faketime, Postgres, Process, Scratch, free_port};
 
-use crate::kit::{Ended, SOON, is_ready, program, word};
+use crate::kit::{Ended, PROGRAM, SOON, is_ready, program, word};
 
 /// `holdfast dev net` with a directory and ports of its own.
 pub(crate) struct Network {
@@ -105,6 +105,15 @@ impl Replica {
         self.process = Some(process);
     }
 
+    /// Starts it with a wall clock of its own.
+    pub(crate) async fn begin_by(&mut self, clock: &Faketime) {
+        let mut command = clock.command(PROGRAM);
+        command.args(["server", "--config", &word(&self.config())]);
+        let process = Process::spawn("replica", &command).unwrap();
+        process.wait_for_line(SOON, is_ready).await.unwrap();
+        self.process = Some(process);
+    }
+
     pub(crate) fn command(&self) -> Command {
         let mut command = program();
         command.args(["server", "--config", &word(&self.config())]);
@@ -126,6 +135,12 @@ impl Replica {
     pub(crate) async fn end(&mut self, within: Duration) {
         let status = self.process().terminate(within).await.unwrap();
         assert!(status.success(), "{status:?}");
+        self.process = None;
+    }
+
+    /// `kill -9`.
+    pub(crate) async fn kill(&mut self) {
+        self.process().kill().await.unwrap();
         self.process = None;
     }
 

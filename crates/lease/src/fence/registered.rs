@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::postgres::PgConnectOptions;
-use sqlx::{Connection as _, PgConnection};
+use sqlx::PgConnection;
 use tracing::warn;
 
 use super::{Token, postgres};
@@ -14,6 +13,7 @@ use crate::error::{Error, StoreError};
 use crate::identity::{Name, Term};
 use crate::request::{Acquire, Acquired, Ask, At, Force, Release, Renew, Renewed};
 use crate::row::{Entry, Row};
+use crate::session::{Hosts, Life};
 use crate::store::{Listener, Look, Store};
 
 /// How often a term may be refused before the acquisition is given up.
@@ -50,21 +50,18 @@ const TRIES: u32 = 3;
 /// ```
 pub struct Registered<S> {
     store: S,
-    options: PgConnectOptions,
-    connection: Option<PgConnection>,
+    hosts: Hosts,
+    connection: Option<(PgConnection, Life)>,
     raised: Arc<AtomicU64>,
 }
 
 impl<S: Store> Registered<S> {
     /// Registers the terms of `store` in the database at this URL, which has the schema of the PostgreSQL store.
     pub fn new(store: S, url: &str, request_timeout: Duration) -> Result<Self, Error> {
-        let options: PgConnectOptions =
-            url.parse().map_err(|refused: sqlx::Error| Error::Address(refused.to_string()))?;
         let limit = format!("{}ms", request_timeout.as_millis().max(1));
-        let options = options
-            .application_name("holdfast-lease-fence")
-            .options([("statement_timeout", limit)]);
-        Ok(Self { store, options, connection: None, raised: Arc::default() })
+        let hosts = Hosts::parse(url)?.named("holdfast-lease-fence");
+        let hosts = hosts.with_settings([("statement_timeout", limit)]);
+        Ok(Self { store, hosts, connection: None, raised: Arc::default() })
     }
 
     /// How often a term had fallen back and was raised.
@@ -73,13 +70,15 @@ impl<S: Store> Registered<S> {
     }
 
     async fn register(&mut self, token: &Token) -> Result<Result<(), Term>, StoreError> {
-        let mut connection = match self.connection.take() {
+        let mut connection = match self.connection.take().filter(|(_, life)| !life.is_over()) {
             Some(connection) => connection,
-            None => PgConnection::connect_with(&self.options)
-                .await
-                .map_err(|error| StoreError::new("connecting to the fence", error))?,
+            None => {
+                let opened = self.hosts.connect().await;
+                let failed = |error| StoreError::new("connecting to the fence", error);
+                (opened.map_err(failed)?, Life::begin(Life::LONGEST))
+            }
         };
-        let registered = postgres::register(&mut connection, token).await?;
+        let registered = postgres::register(&mut connection.0, token).await?;
         self.connection = Some(connection);
         Ok(registered)
     }

@@ -17,3 +17,4 @@ mod health;
 mod linearizability;
 mod process;
 mod redis;
+mod session;

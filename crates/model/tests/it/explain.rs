@@ -1,6 +1,8 @@
 //! Every state is explained: a cause, a fix, somebody to act.
 
-use holdfast_model::{EdgeFacts, Facts, Note, QueueFacts, State, Timestamp, Who, explain};
+use holdfast_model::{
+    EdgeFacts, Facts, Note, Obstacle, QueueFacts, QueuePlace, State, Timestamp, Who, explain,
+};
 
 use crate::kit::domain;
 
@@ -23,8 +25,12 @@ fn the_queue_is_the_cas_business() {
     let until = Timestamp::from_seconds(1_900_000_000);
     let ask = |reason: &str| {
         let pause_reason = Some(reason.to_owned());
-        let queue =
-            QueueFacts { place: 12, paused_until: Some(until), pause_reason, next_slot_at: None };
+        let queue = QueueFacts {
+            place: QueuePlace::At(12),
+            paused_until: Some(until),
+            pause_reason,
+            next_slot_at: None,
+        };
         explain(&domain(State::AcmeOrdering), &Facts { queue: Some(queue), ..Facts::default() })
     };
     let answer = ask("acme-rate-limited: too many new orders");
@@ -57,6 +63,21 @@ fn no_live_edge_is_the_operators() {
     assert_eq!((answer.who, answer.cause.as_str()), (Who::Operator, "no-live-edge"));
     let facts = Facts { edges: EdgeFacts { live: 2, behind: 1 }, ..Facts::default() };
     assert_eq!(explain(&domain(State::CertificateDeploying), &facts).who, Who::Holdfast);
+}
+
+#[test]
+fn what_keeps_all_domains_from_going_on_is_the_operators() {
+    let obstacle = Obstacle {
+        cause: "database-disk-full".into(),
+        detail: "the database cannot write: its disk is full".into(),
+        fix: "Make room.".into(),
+    };
+    let facts = Facts { obstacle: Some(obstacle), ..Facts::default() };
+    for state in [State::AcmeOrdering, State::Active, State::DnsVerificationFailed] {
+        let answer = explain(&domain(state), &facts);
+        assert_eq!((answer.who, answer.cause.as_str()), (Who::Operator, "database-disk-full"));
+        assert!(answer.summary.contains("its disk is full"), "{}", answer.summary);
+    }
 }
 
 #[test]

@@ -70,6 +70,32 @@ proptest! {
         check(&domain, &transition);
     }
 
+    /// A wrong clock may have stored any moment: what was stored in the future counts from now, so
+    /// every timeout ends, and a commit by a clock that was set back in between waits no longer
+    /// than was decided.
+    #[test]
+    fn nothing_waits_for_what_was_stored_in_the_future(
+        domain in any_domain(),
+        kind in prop::sample::select(OutcomeKind::ALL),
+        now in 0_i64..4_000_000_000,
+        back in 0_u64..4_000_000_000,
+    ) {
+        let now = Timestamp::from_seconds(now);
+        let policy = Policy::default();
+        let transition = decide(&domain, &outcome(kind, None), &policy, now);
+        prop_assert!(transition.entered_at <= now && transition.failing_since.is_none_or(|at| at <= now));
+        prop_assert!(transition.queued_at.is_none_or(|at| at <= now));
+        if let Some(next) = transition.next_attempt_at.filter(|_| transition.state != State::Active) {
+            let longest = policy.ladder.delay(u32::MAX);
+            prop_assert!(next <= now.plus(longest * 6 / 5));
+        }
+        let committed = now.minus(Duration::from_secs(back));
+        if let (Some(next), Some(told)) = (transition.next_attempt_at, transition.next_attempt_as_of(committed)) {
+            prop_assert!(told.since(committed) <= next.since(now) && told <= next);
+        }
+        prop_assert_eq!(transition.next_attempt_as_of(now), transition.next_attempt_at);
+    }
+
     #[test]
     fn no_walk_gets_stuck(kinds in prop::collection::vec(prop::sample::select(OutcomeKind::ALL), 1..60)) {
         let mut domain = domain(State::Initial);

@@ -5,8 +5,14 @@ use std::time::Duration;
 use holdfast_model::{Domain, State, Timestamp};
 use holdfast_store::{Actor, DomainFilter, Edge, Ending, Error, Fence, Page, StandingAlert};
 
+use tokio::time::timeout;
+
 use super::{Alert, Facts, SHOWN};
 use crate::AppState;
+use crate::database::{self, Trouble};
+
+/// How long a database that cannot be used is asked for the rest.
+const LIMIT: Duration = Duration::from_secs(3);
 
 /// Domains looked at per state: enough to notice, cheap at any size.
 const SAMPLE: u32 = 200;
@@ -27,8 +33,16 @@ pub(crate) async fn settle(state: &AppState, fence: Option<&Fence>) -> Result<u6
     Ok(told + state.store.settle_expiring(fence, &actor, PART).await?)
 }
 
-/// What deserves a person's attention now.
+/// What deserves a person's attention now. That the database cannot be used is told from memory, and whatever else can still be read.
 pub(crate) async fn alerts(state: &AppState) -> Result<Vec<Alert>, Error> {
+    let Some(trouble) = database::trouble(state).await else { return decided(state, None).await };
+    match timeout(LIMIT, decided(state, Some(&trouble))).await {
+        Ok(Ok(alerts)) => Ok(alerts),
+        Ok(Err(_)) | Err(_) => Ok(vec![super::database(&trouble)]),
+    }
+}
+
+async fn decided(state: &AppState, trouble: Option<&Trouble>) -> Result<Vec<Alert>, Error> {
     let counts = state.store.counts().await?;
     let staying = staying(state, &counts).await?;
     let samples = samples(state, &counts).await?;
@@ -39,6 +53,7 @@ pub(crate) async fn alerts(state: &AppState) -> Result<Vec<Alert>, Error> {
     };
     let behind = behind(state, &edges).await?;
     let webhooks = state.store.webhooks().await?;
+    let lag = state.store.event_lag().await?;
     let now = state.store.ping().await?;
     let ending = ending(state).await?;
     let facts = Facts {
@@ -51,7 +66,11 @@ pub(crate) async fn alerts(state: &AppState) -> Result<Vec<Alert>, Error> {
         behind: &behind,
         webhooks: &webhooks,
         account: account.as_ref(),
+        lag: &lag,
+        clock_step: state.cluster.clock().recent_step(),
         leaderless: state.leaderless(),
+        log_bytes: state.store.log_bytes().await,
+        trouble,
     };
     Ok(super::alerts(&facts))
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use holdfast_model::{Domain, State, Timestamp};
-use holdfast_store::{Account, COUNTED, Edge, Ending, Webhook};
+use holdfast_model::{ClockStep, Domain, State, Timestamp};
+use holdfast_store::{Account, COUNTED, Edge, Ending, OpenTransaction, Webhook};
 
 use super::{Alert, Facts, SHOWN, Severity};
+use crate::database::{LARGE_LOG_FIX, Trouble, large_log as large_log_of};
 
 /// A state needs so many domains before a rate means anything.
 const FEWEST: usize = 10;
@@ -16,11 +17,36 @@ const MANY_TRIES: u32 = 3;
 /// A change of leader takes about a lease; longer is trouble.
 const LEADERLESS: Duration = Duration::from_secs(60);
 
+/// Transactions of others may be open for this long.
+const UNREAD: Duration = Duration::from_secs(60);
+
 /// An edge may be busy for this long.
 const BEHIND: Duration = Duration::from_secs(5 * 60);
 
 /// A receiver may be down for this long.
 const UNDELIVERED: Duration = Duration::from_secs(15 * 60);
+
+pub(super) fn database(trouble: &Trouble) -> Alert {
+    Alert {
+        code: "database-unavailable",
+        severity: Severity::Critical,
+        subject: trouble.code().to_owned(),
+        detail: format!("Nothing is issued, renewed or stored: {}.", trouble.detail),
+        fix: trouble.fix().to_owned(),
+        domains: Vec::new(),
+    }
+}
+
+pub(super) fn large_log(bytes: u64) -> Option<Alert> {
+    Some(Alert {
+        code: "database-log",
+        severity: Severity::Warning,
+        subject: "database".to_owned(),
+        detail: format!("{}.", large_log_of(bytes)?),
+        fix: LARGE_LOG_FIX.to_owned(),
+        domains: Vec::new(),
+    })
+}
 
 pub(super) fn leaderless(facts: &Facts<'_>) -> Option<Alert> {
     facts.leaderless.filter(|lasted| *lasted > LEADERLESS)?;
@@ -33,6 +59,48 @@ pub(super) fn leaderless(facts: &Facts<'_>) -> Option<Alert> {
         fix: "See `holdfast lease list` and `holdfast replica list`; `holdfast doctor` finds what keeps them from it.".to_owned(),
         domains: Vec::new(),
     })
+}
+
+/// The event log stands still for its readers while an older transaction is open anywhere on the server.
+pub(super) fn log_behind(facts: &Facts<'_>) -> Option<Alert> {
+    let since = facts.lag.unread_since.filter(|since| facts.now.since(*since) > UNREAD)?;
+    let holders: Vec<_> = facts.lag.held_by.iter().map(ToString::to_string).collect();
+    let cause = match holders.is_empty() {
+        true => "Which transaction of the server holds it back could not be seen.".to_owned(),
+        false => format!("It is held back by {}.", holders.join("; by ")),
+    };
+    let remedy = facts.lag.held_by.first().map(OpenTransaction::remedy);
+    Some(Alert {
+        code: "event-log-behind",
+        severity: Severity::Critical,
+        subject: "event log".to_owned(),
+        detail: format!(
+            "Webhooks, the event stream and the counts have stood still since {since}. {cause}"
+        ),
+        fix: remedy.unwrap_or_else(|| {
+            "Look at pg_stat_activity and pg_prepared_xacts for the oldest transaction.".to_owned()
+        }),
+        domains: Vec::new(),
+    })
+}
+
+pub(super) fn clock_stepped(step: &ClockStep) -> Alert {
+    let direction = if step.ahead { "ahead" } else { "back" };
+    Alert {
+        code: "clock-stepped",
+        severity: Severity::Warning,
+        subject: "database".to_owned(),
+        detail: format!(
+            "The database's clock stepped {direction} by {} s: it should have said {} and said {}.",
+            step.by.as_secs(),
+            step.from,
+            step.to
+        ),
+        fix: "Keep the clock of the database's machine on time with a service that slews it (chrony, NTP). What waited for a wrong \
+              moment is brought back by itself, and this alert ends ten minutes after the last step."
+            .to_owned(),
+        domains: Vec::new(),
+    }
 }
 
 pub(super) fn stuck(state: State, late: &[Domain]) -> Option<Alert> {
@@ -127,6 +195,10 @@ pub(super) fn edge(facts: &Facts<'_>, edge: &Edge) -> Vec<Alert> {
         domains: Vec::new(),
     };
     let log = format!("Look at the agent's log of `{name}`; it is tried again by itself.");
+    if !edge.live && facts.trouble.is_some() {
+        // It may well report; that cannot be stored.
+        return Vec::new();
+    }
     if !edge.live {
         let detail = format!("Edge `{name}` last reported at {}.", edge.last_seen_at);
         let fix = format!(
@@ -184,6 +256,9 @@ pub(super) fn webhook(facts: &Facts<'_>, webhook: &Webhook) -> Option<Alert> {
 
 pub(super) fn paused(account: &Account, now: Timestamp) -> Option<Alert> {
     let until = account.paused_until.filter(|until| *until > now)?;
+    if let Some(why) = account.unusable() {
+        return Some(unusable(account, why));
+    }
     let reason = account.pause_reason.as_deref().unwrap_or("no reason was given");
     Some(Alert {
         code: "ca-paused",
@@ -195,4 +270,17 @@ pub(super) fn paused(account: &Account, now: Timestamp) -> Option<Alert> {
                 .to_owned(),
         domains: Vec::new(),
     })
+}
+
+/// Nothing is ordered for anybody, and waiting mends nothing.
+fn unusable(account: &Account, why: &str) -> Alert {
+    Alert {
+        code: "ca-account-unusable",
+        severity: Severity::Critical,
+        subject: account.directory.clone(),
+        detail: format!("No certificate is ordered or renewed: {why}."),
+        fix: "Run `holdfast ca register` to make another account; orders go on by themselves then."
+            .to_owned(),
+        domains: Vec::new(),
+    }
 }

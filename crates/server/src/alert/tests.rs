@@ -1,7 +1,10 @@
 use std::collections::BTreeMap;
 
 use holdfast_model::{DomainId, Hostname, Note};
-use holdfast_store::{COUNTED, EdgeAgent, EdgeId, EventCursor, Expiring, Revision, WebhookId};
+use holdfast_store::{
+    COUNTED, EdgeAgent, EdgeId, EventCursor, Expiring, OpenTransaction, Revision, TransactionOwner,
+    WebhookId,
+};
 use uuid::Uuid;
 
 use super::*;
@@ -46,6 +49,7 @@ fn domain(n: u32, state: State, attempt: u32) -> Domain {
 }
 
 static NONE: &Ending = &Ending { count: 0, some: Vec::new() };
+static READ: &EventLag = &EventLag { unread_since: None, held_by: Vec::new() };
 
 fn quiet() -> Facts<'static> {
     Facts {
@@ -58,7 +62,11 @@ fn quiet() -> Facts<'static> {
         behind: &[],
         webhooks: &[],
         account: None,
+        log_bytes: 0,
+        trouble: None,
+        clock_step: None,
         leaderless: None,
+        lag: READ,
     }
 }
 
@@ -131,8 +139,41 @@ fn a_change_of_leader_is_no_alert_and_none_for_long_is() {
 }
 
 #[test]
-fn edges_are_told_by_what_is_wrong_with_them() {
-    let edge = Edge {
+fn a_step_of_the_databases_clock_is_told_with_its_size_and_direction() {
+    let step = |ahead, seconds| {
+        let by = Duration::from_secs(seconds);
+        let (from, to) = if ahead { (ago(0), ago(0).plus(by)) } else { (ago(0), ago(seconds)) };
+        Facts { clock_step: Some(ClockStep { ahead, by, from, to, noticed: by }), ..quiet() }
+    };
+    check(&step(true, 7_200), &["clock-stepped"]);
+    let told = |ahead| alerts(&step(ahead, 7_200)).remove(0).detail;
+    assert!(told(true).contains("ahead by 7200 s") && told(false).contains("back by 7200 s"));
+}
+
+#[test]
+fn a_log_that_stands_still_is_told_with_its_cause_and_remedy() {
+    let holder = OpenTransaction {
+        owner: TransactionOwner::Session(4711),
+        database: Some("shop".into()),
+        user: Some("etl".into()),
+        application: None,
+        state: Some("idle in transaction".into()),
+        since: Some(ago(7_200)),
+    };
+    let lag =
+        |seconds| EventLag { unread_since: Some(ago(seconds)), held_by: vec![holder.clone()] };
+    check(&Facts { lag: &lag(59), ..quiet() }, &[]);
+    let told = alerts(&Facts { lag: &lag(61), ..quiet() }).remove(0);
+    assert_eq!((told.code, told.severity), ("event-log-behind", Severity::Critical));
+    assert!(told.detail.contains("held back by pid 4711 (database shop, user etl"), "{told:?}");
+    assert!(told.fix.contains("pg_terminate_backend(4711)"), "{told:?}");
+    let unseen = EventLag { held_by: Vec::new(), ..lag(61) };
+    let told = alerts(&Facts { lag: &unseen, ..quiet() }).remove(0);
+    assert!(told.fix.contains("pg_prepared_xacts"), "{told:?}");
+}
+
+fn edge() -> Edge {
+    Edge {
         id: EdgeId(Uuid::nil()),
         name: "fra-1".into(),
         group: "default".into(),
@@ -145,7 +186,12 @@ fn edges_are_told_by_what_is_wrong_with_them() {
         refusals: 0,
         strangers: 0,
         shadows: 0,
-    };
+    }
+}
+
+#[test]
+fn edges_are_told_by_what_is_wrong_with_them() {
+    let edge = edge();
     let told = |edge: Edge, behind: u64, expected: &[&str]| {
         let behind = [("fra-1".to_owned(), ago(behind))];
         check(&Facts { edges: &[edge], behind: &behind, ..quiet() }, expected);
@@ -196,4 +242,24 @@ fn the_index_holds_exactly_the_watched_states() {
             assert_eq!(index.contains(&format!("'{state}'")), watched(*state), "{state}");
         }
     }
+}
+
+#[test]
+fn a_log_that_grows_is_told() {
+    assert!(alerts(&quiet()).is_empty());
+    let facts = Facts { log_bytes: 300 << 20, ..quiet() };
+    let alerts = alerts(&facts);
+    assert_eq!((alerts[0].code, alerts.len()), ("database-log", 1));
+}
+
+#[test]
+fn edges_are_not_called_stale_while_their_reports_cannot_be_stored() {
+    let outage = holdfast_store::Outage::DiskFull;
+    let trouble = Trouble { outage: Some(outage), detail: outage.to_string() };
+    let stale = [Edge { live: false, ..edge() }];
+    let facts = Facts { edges: &stale, ..quiet() };
+    assert_eq!(alerts(&facts)[0].code, "edge-stale");
+    let facts = Facts { edges: &stale, trouble: Some(&trouble), ..quiet() };
+    let told: Vec<_> = alerts(&facts).iter().map(|alert| alert.code).collect();
+    assert_eq!(told, ["database-unavailable"]);
 }

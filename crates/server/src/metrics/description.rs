@@ -12,6 +12,7 @@ const COUNTERS: &[(&str, &str)] = &[
         "Reads of all open challenges at once, beyond the budget for single reads.",
     ),
     ("holdfast_claims_lost_total", "Claims that ended before the work on them did."),
+    ("holdfast_clock_steps_total", "Steps of the database's clock that this replica noticed."),
     ("holdfast_edge_handshakes_total", "TLS handshakes of the built-in edge."),
     ("holdfast_edge_lookups_total", "Certificates the built-in edge looked up."),
     ("holdfast_forwards_lost_total", "Forwarded writes without an answer."),

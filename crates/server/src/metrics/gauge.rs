@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use holdfast_model::{State, Timestamp};
+use holdfast_store::Outage;
 
+use crate::database::Trouble;
 use crate::vital::{Installation, SPANS};
 
 /// What this process knows of itself.
@@ -12,6 +14,8 @@ pub(crate) struct Process {
     pub(crate) leads: bool,
     /// How long ago its engine last looked for work, where it has one.
     pub(crate) last_round: Option<Duration>,
+    /// Why the database cannot be used, if it cannot.
+    pub(crate) trouble: Option<Trouble>,
 }
 
 /// The text of Prometheus, as it grows.
@@ -49,6 +53,7 @@ pub(crate) fn gauges(process: &Process, installation: Option<&Installation>) -> 
     }
     let up = bit(installation.is_some());
     text.one("holdfast_store_up", "Whether the store answered.", up);
+    outages(&mut text, process.trouble.as_ref());
     if let Some(installation) = installation {
         domains(&mut text, installation);
         waiting(&mut text, installation);
@@ -57,6 +62,14 @@ pub(crate) fn gauges(process: &Process, installation: Option<&Installation>) -> 
         others(&mut text, installation);
     }
     text.0
+}
+
+/// Every cause, also those there are none of.
+fn outages(text: &mut Text, trouble: Option<&Trouble>) {
+    let known = trouble.map(Trouble::code);
+    let every = Outage::ALL.iter().map(|outage| outage.code()).chain([Trouble::OTHER]);
+    let every = every.map(|code| (label("cause", code), bit(known == Some(code))));
+    text.gauge("holdfast_store_outage", "Whether the database cannot be used, by cause.", every);
 }
 
 /// Every state, also those nobody is in: a series that vanishes cannot be alerted on.
@@ -109,7 +122,11 @@ fn account(text: &mut Text, installation: &Installation) {
     let help = "New orders that the account's budget allows now.";
     text.one("holdfast_account_budget", help, f64::from(left));
     let now = installation.vitals.now;
-    let pause = account.paused_until.map(|until| until.since(now)).unwrap_or_default();
+    let is_unusable = account.unusable().is_some();
+    let help = "Whether the CA does not accept the account, so that nothing is ordered.";
+    text.one("holdfast_account_unusable", help, bit(is_unusable));
+    let pause = account.paused_until.filter(|_| !is_unusable).map(|until| until.since(now));
+    let pause = pause.unwrap_or_default();
     let help = "How long the CA still wants to be left alone.";
     text.one("holdfast_account_paused_seconds", help, pause.as_secs_f64());
 }
@@ -119,7 +136,11 @@ fn others(text: &mut Text, installation: &Installation) {
     let live = installation.edges.iter().map(|one| (edge(&one.name), bit(one.live)));
     text.gauge("holdfast_edge_live", "Whether an edge reported lately.", live);
     let behind = installation.edges.iter().map(|one| (edge(&one.name), number(one.behind)));
-    text.gauge("holdfast_edge_behind", "Deployments that an edge has not applied yet.", behind);
+    text.gauge(
+        "holdfast_edge_behind",
+        "Deployments that an edge has not applied yet, counted up to 10,000.",
+        behind,
+    );
     let healthy = installation.replicas.iter().filter(|replica| replica.healthy).count();
     let stale = installation.replicas.len() - healthy;
     let replicas = [("healthy", healthy), ("stale", stale)];
@@ -129,6 +150,10 @@ fn others(text: &mut Text, installation: &Installation) {
         "Replicas, by whether they gave a sign of life lately.",
         replicas,
     );
+    let help =
+        "How long ago the oldest event was committed that readers of the log cannot see yet.";
+    let lag = age(installation.lag.unread_since, installation.vitals.now);
+    text.one("holdfast_event_log_lag_seconds", help, lag);
     let pending = number(installation.vitals.deliveries);
     let help = "Messages to webhooks that have not arrived, counted up to 10,000.";
     text.one("holdfast_webhook_pending", help, pending);

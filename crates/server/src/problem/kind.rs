@@ -57,6 +57,7 @@ kinds! {
     AccountExists, CONFLICT, "account-exists", "There is an account at that CA already";
     LeaseNotHeld, CONFLICT, "lease-not-held", "Nobody holds the lease";
     Gone, GONE, "gone", "The domain was removed";
+    Removed, GONE, "removed", "The domain of this request was removed";
     RevisionGone, GONE, "revision-gone", "The revision is not kept any more";
     VersionMismatch, PRECONDITION_FAILED, "version-mismatch", "The domain changed meanwhile";
     PayloadTooLarge, PAYLOAD_TOO_LARGE, "payload-too-large", "The body is too large";

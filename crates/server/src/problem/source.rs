@@ -1,7 +1,7 @@
 //! What other crates' errors are to a client.
 
 use holdfast_model::{HostnameError, UnknownState};
-use holdfast_store::{Error, Holder};
+use holdfast_store::{Error, Holder, Outage};
 use http::header;
 use serde_json::{Value, json};
 
@@ -20,6 +20,9 @@ impl From<Error> for Problem {
             Error::OrchestrationMismatch { field, .. } => {
                 Self::new(Kind::OrchestrationMismatch, detail).with("field", field)
             }
+            Error::Removed { domain, removed_at, .. } => Self::new(Kind::Removed, detail)
+                .with("domain_id", domain.to_string())
+                .with("removed_at", json!(removed_at)),
             Error::ClaimInUse { domain, .. } => {
                 Self::new(Kind::InUse, detail).with("domain_id", domain)
             }
@@ -36,7 +39,11 @@ impl From<Error> for Problem {
             }
             // Only a guarded write is fenced here: the leadership went elsewhere before its commit.
             Error::Fenced { .. } => crate::guard::stale(),
-            Error::Database { .. } => unavailable().caused_by(error),
+            Error::Database { .. }
+            | Error::Unusable { .. }
+            | Error::NoSession { .. }
+            | Error::SharedSession(_)
+            | Error::TakesNoWrites(_) => unavailable(error),
             _ => internal().caused_by(error),
         }
     }
@@ -46,9 +53,29 @@ fn holder(holder: &Holder) -> Value {
     json!({ "resource": holder.resource, "since": holder.since })
 }
 
-fn unavailable() -> Problem {
-    let detail = "The database did not answer or refused; try again, and see the replica's log under `instance` if it lasts.";
-    Problem::new(Kind::DatabaseUnavailable, detail).header(header::RETRY_AFTER, "1")
+fn unavailable(error: Error) -> Problem {
+    let problem = match error.outage() {
+        Some(outage) => Problem::new(Kind::DatabaseUnavailable, told(outage)),
+        None => {
+            let detail = "The database refused; try again, and see the replica's log under `instance` if it lasts.";
+            Problem::new(Kind::DatabaseUnavailable, detail)
+        }
+    };
+    let cause = error.outage().map(Outage::code);
+    let problem = match cause {
+        Some(cause) => problem.with("cause", cause),
+        None => problem,
+    };
+    // Asking again does not mend what is damaged.
+    let problem = match error.is_transient() {
+        true => problem.header(header::RETRY_AFTER, "1"),
+        false => problem,
+    };
+    problem.caused_by(error)
+}
+
+fn told(outage: Outage) -> String {
+    format!("{outage}; {}", outage.fix())
 }
 
 fn internal() -> Problem {
@@ -58,6 +85,9 @@ fn internal() -> Problem {
 
 impl From<holdfast_acme::Error> for Problem {
     fn from(error: holdfast_acme::Error) -> Self {
+        if matches!(error, holdfast_acme::Error::AccountUsable(_)) {
+            return Self::new(Kind::AccountExists, error.to_string());
+        }
         let note = error.class().note().clone();
         Self::new(Kind::CaFailed, note.detail).with("cause", note.code.into_owned())
     }

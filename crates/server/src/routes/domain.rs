@@ -20,7 +20,7 @@ use crate::query::Params;
 use crate::view::DomainView;
 use crate::{AppState, Kind, Problem, field, serving};
 
-/// Adds a domain, or finds the same request's.
+/// Adds a domain, or finds the same request's. After that domain was removed the same request is 410 `removed`, with `removed_at`.
 #[utoipa::path(
     post, path = "/v1/domains", operation_id = "addDomain", tag = "domains",
     request_body = DomainRequest,

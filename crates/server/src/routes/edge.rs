@@ -4,6 +4,7 @@ pub(super) mod adoption;
 pub(super) mod bundle;
 pub(super) mod changes;
 pub(super) mod desired;
+pub(super) mod difference;
 pub(super) mod removal;
 pub(super) mod report;
 pub(super) mod stranger;
@@ -68,7 +69,8 @@ fn none(name: &str) -> Problem {
     Problem::new(Kind::NotFound, detail)
 }
 
-/// Shows an edge with the names it refuses and the strangers it found, the first hundred of each.
+/// Shows an edge with the names it refuses and the strangers it found, the first hundred of each, and what it found different when the
+/// database was restored.
 #[utoipa::path(
     get, path = "/v1/edges/{edge}", operation_id = "getEdge", tag = "edges",
     params(("edge" = String, Path, description = "The edge's name")),
@@ -85,7 +87,8 @@ pub(super) async fn show(
     let page = Page { limit: SHOWN, after: None };
     let refused = state.store.refusals(edge.id, &page).await?;
     let strangers = state.store.strangers(edge.id, &page).await?;
-    Ok(Json(EdgeDetail::new(edge, refused.items, strangers.items)))
+    let difference = state.store.difference(edge.id).await?;
+    Ok(Json(EdgeDetail::new(edge, refused.items, strangers.items, difference)))
 }
 
 /// What an agent says when it makes its edge known.

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -16,10 +15,8 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use crate::AppState;
+use crate::database::{self, Trouble};
 use crate::view::{HealthResult, HealthStatus, HealthView};
-
-/// Longest round trip to the database that still counts as one.
-const LIMIT: Duration = Duration::from_secs(3);
 
 /// Is the process alive?
 #[utoipa::path(
@@ -31,7 +28,7 @@ pub(super) async fn live() -> Json<HealthView> {
     Json(HealthView { status: HealthStatus::Healthy, results: BTreeMap::new() })
 }
 
-/// May requests be sent here? Makes a round trip to the database; 503 from the beginning of the shutdown on.
+/// May requests be sent here? Reads the database, and sees that it can be written; 503 from the beginning of the shutdown on.
 #[utoipa::path(
     get, path = "/health/ready", operation_id = "getReadiness", tag = "health",
     security(()),
@@ -78,7 +75,8 @@ pub(super) async fn startup(State(state): State<AppState>) -> (StatusCode, Json<
 pub(super) async fn show(State(state): State<AppState>) -> (StatusCode, Json<HealthView>) {
     let (election, follows) = leader_election(&state);
     let mut results = BTreeMap::from([("database", database(&state).await)]);
-    results.extend(engine(&state).map(|engine| ("engine", engine)));
+    let trouble = state.database.known().await;
+    results.extend(engine(&state, trouble).map(|engine| ("engine", engine)));
     let overall =
         worst(&results).max(if follows { HealthStatus::Healthy } else { election.status });
     results.insert("leader_election", election);
@@ -87,22 +85,33 @@ pub(super) async fn show(State(state): State<AppState>) -> (StatusCode, Json<Hea
 
 async fn database(state: &AppState) -> HealthResult {
     let begun = Instant::now();
-    let (status, description) = match tokio::time::timeout(LIMIT, state.store.schema()).await {
-        Ok(Ok((applied, known))) if applied == known => {
-            (HealthStatus::Healthy, "the database answers".to_owned())
-        }
-        Ok(Ok((applied, known))) => (
+    let looked = database::look(state).await;
+    let micros = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+    let log = database::large_log(state.store.log_bytes().await);
+    let (status, description) = match &looked {
+        Ok((applied, known)) if applied == known => match (state.store.shortage(), log) {
+            (Some(why), _) => {
+                (HealthStatus::Degraded, format!("requests wait for sessions: {why}"))
+            }
+            (None, Some(large)) => (HealthStatus::Degraded, large),
+            (None, None) => {
+                (HealthStatus::Healthy, "the database answers and can be written".to_owned())
+            }
+        },
+        Ok((applied, known)) => (
             HealthStatus::Degraded,
             format!("the schema is at version {applied}, this release is made for {known}"),
         ),
-        Ok(Err(error)) => (HealthStatus::Unhealthy, error.to_string()),
-        Err(_) => (HealthStatus::Unhealthy, format!("no answer within {} s", LIMIT.as_secs())),
+        Err(trouble) => (HealthStatus::Unhealthy, trouble.detail.clone()),
     };
-    if status != HealthStatus::Unhealthy {
+    if looked.is_ok() {
         state.started.store(true, Ordering::Relaxed);
     }
-    let micros = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-    HealthResult { status, description, data: facts(json!({ "round_trip_us": micros })) }
+    let mut data = facts(json!({ "round_trip_us": micros }));
+    if let Err(trouble) = &looked {
+        data.extend(facts(json!({ "cause": trouble.code(), "fix": trouble.fix() })));
+    }
+    HealthResult { status, description, data }
 }
 
 /// Who leads; and whether this replica is a follower in good order, which is Degraded by itself and no fault of the whole.
@@ -132,11 +141,14 @@ fn leader_election(state: &AppState) -> (HealthResult, bool) {
     (HealthResult { status, description, data: facts(data) }, follows)
 }
 
-fn engine(state: &AppState) -> Option<HealthResult> {
+fn engine(state: &AppState, trouble: Option<Trouble>) -> Option<HealthResult> {
     let pulse = state.pulse.as_ref()?;
-    let (status, description) = match pulse.check() {
-        Ok(()) => (HealthStatus::Healthy, "work goes on".to_owned()),
-        Err(stall) => (HealthStatus::Unhealthy, stall.to_string()),
+    let (status, description) = match (pulse.check(), trouble) {
+        (_, Some(trouble)) => {
+            (HealthStatus::Unhealthy, format!("work stands still: {}", trouble.detail))
+        }
+        (Err(stall), None) => (HealthStatus::Unhealthy, stall.to_string()),
+        (Ok(()), None) => (HealthStatus::Healthy, "work goes on".to_owned()),
     };
     let last = pulse.last_round().as_secs();
     Some(HealthResult { status, description, data: facts(json!({ "last_round_seconds": last })) })

@@ -5,7 +5,7 @@ use axum::response::IntoResponse;
 use http::header;
 
 use crate::metrics::{Process, gauges};
-use crate::{AppState, vital};
+use crate::{AppState, database, vital};
 
 /// Metrics in the text format of Prometheus.
 #[utoipa::path(
@@ -14,7 +14,9 @@ use crate::{AppState, vital};
     responses((status = 200, description = "Every name begins with `holdfast_`", body = String, content_type = "text/plain")),
 )]
 pub(super) async fn show(State(state): State<AppState>) -> impl IntoResponse {
+    let trouble = database::trouble(&state).await;
     let process = Process {
+        trouble,
         leads: state.cluster.is_leader(),
         last_round: state.pulse.as_ref().map(holdfast_engine::Pulse::last_round),
     };

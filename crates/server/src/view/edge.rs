@@ -2,7 +2,8 @@
 
 use holdfast_model::Timestamp;
 use holdfast_store::{
-    Adoption, Asked, Bundle, Change, Changes, Desired, Edge, Found, Refusal, RemovedEdge, Stranger,
+    Adoption, Asked, Bundle, Change, Changes, Desired, Difference, Edge, Found, Names, Refusal,
+    RemovedEdge, Stranger,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -75,14 +76,41 @@ pub(crate) struct EdgeDetail {
     refused: Vec<RefusalView>,
     /// Files there that are none of ours, the first hundred.
     stranger_files: Vec<StrangerView>,
+    /// Names that it serves and the database, since it was restored, does not know: they stay served. Add them again.
+    unknown_names: NamesView,
+    /// Names that it did not serve when the restored database told it to: they may have been removed after the backup was made.
+    absent_names: NamesView,
+}
+
+/// Some names, and how many there are.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Names)]
+pub(crate) struct NamesView {
+    /// How many there are in all.
+    count: u64,
+    /// The first thousand of them.
+    names: Vec<String>,
+}
+
+impl From<Names> for NamesView {
+    fn from(names: Names) -> Self {
+        Self { count: names.count, names: names.first }
+    }
 }
 
 impl EdgeDetail {
-    pub(crate) fn new(edge: Edge, refused: Vec<Refusal>, strangers: Vec<Found>) -> Self {
+    pub(crate) fn new(
+        edge: Edge,
+        refused: Vec<Refusal>,
+        strangers: Vec<Found>,
+        difference: Difference,
+    ) -> Self {
         Self {
             edge: edge.into(),
             refused: refused.into_iter().map(RefusalView::from).collect(),
             stranger_files: strangers.into_iter().map(StrangerView::from).collect(),
+            unknown_names: difference.unknown.into(),
+            absent_names: difference.absent.into(),
         }
     }
 }

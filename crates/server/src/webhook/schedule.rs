@@ -47,7 +47,10 @@ impl Schedule {
         let rung = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
         let wait = self.ladder.get(rung).or(self.ladder.last()).copied().unwrap_or(LONGEST_PAUSE);
         let wait = jittered(wait, id, attempt).max(asked.unwrap_or_default().min(LONGEST_PAUSE));
-        if age + wait > self.longest { Then::GivenUp } else { Then::Again(wait) }
+        // Age is told by a wall clock; one that jumped ahead must not lose a message that was
+        // hardly tried.
+        let tried = rung.saturating_add(1) >= self.ladder.len();
+        if tried && age + wait > self.longest { Then::GivenUp } else { Then::Again(wait) }
     }
 }
 
@@ -78,6 +81,14 @@ mod tests {
                 prop_assert!(age <= schedule.longest);
             }
             prop_assert!((15..=25).contains(&tries), "{tries} tries");
+        }
+
+        /// A clock that jumped ahead makes every message old.
+        #[test]
+        fn no_message_is_given_up_for_its_age_alone(seed in any::<u128>(), attempt in 1_u32..9) {
+            let (schedule, month) = (Schedule::default(), Duration::from_secs(30 * 86_400));
+            let then = schedule.after(Uuid::from_u128(seed), attempt, month, None);
+            prop_assert!(matches!(then, Then::Again(_)), "{then:?}");
         }
 
         #[test]

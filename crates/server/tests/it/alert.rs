@@ -2,12 +2,18 @@
 
 use std::time::Duration;
 
+use axum::body::Body;
 use holdfast_model::{CertificateSummary, DomainId, Hostname, Note, Outcome};
 use holdfast_store::{
     Actor, EdgeReport, EventBody, EventCursor, Import, NewCertificate, NewDomain, NewEdge,
     Products, Secret,
 };
+use holdfast_testkit::Postgres;
+use http::Request;
+use http_body_util::BodyExt as _;
 use serde_json::json;
+use sqlx::{Connection as _, Executor as _, PgConnection};
+use tower::ServiceExt as _;
 
 use crate::kit::{Kit, actor};
 use crate::work::{account, step};
@@ -28,8 +34,7 @@ async fn a_pause_an_edge_in_trouble_and_many_failures_are_told() {
         kit.work(Outcome::hopeless("test", "as the test says"), Default::default()).await;
     }
     let account = account(&kit).await;
-    let until = kit.store.ping().await.unwrap().plus(Duration::from_secs(600));
-    kit.store.pause_account(account.id, until, "slow down").await.unwrap();
+    kit.store.pause_account(account.id, Duration::from_secs(600), "slow down").await.unwrap();
     let new = NewEdge { name: "fra-1".into(), group: "default".into() };
     let edge = kit.store.register_edge(&new).await.unwrap();
     let error = Some(Note::new("edge-disk", "the disk is full"));
@@ -47,6 +52,33 @@ async fn a_pause_an_edge_in_trouble_and_many_failures_are_told() {
     let edge = &edges["items"][0];
     assert_eq!((&edge["name"], &edge["live"]), (&json!("fra-1"), &json!(true)));
     assert_eq!(edge["last_error"], json!({"code": "edge-disk", "detail": "the disk is full"}));
+}
+
+/// What tells of alerts stands still itself: the alert and the metric do not.
+#[tokio::test]
+async fn a_transaction_in_another_database_that_holds_the_event_log_is_told() {
+    let kit = Kit::on_postgres().await;
+    let server = Postgres::shared().await.unwrap();
+    let mut session = PgConnection::connect(&server.database().await.unwrap()).await.unwrap();
+    session.execute("BEGIN").await.unwrap();
+    session.execute("SELECT pg_current_xact_id()").await.unwrap();
+    kit.add("shop.example.com").await;
+    let mut clock = PgConnection::connect(&server.url("test_0")).await.unwrap();
+    clock.execute("UPDATE event SET at = at - interval '90 seconds'").await.unwrap();
+    kit.state.settle_alerts(None).await.unwrap();
+    let told = kit.store.events_after(EventCursor::default(), 10).await.unwrap();
+    assert!(told.is_empty(), "{told:?}");
+    let alerts = kit.get("/v1/alerts").await.expect(200);
+    let alert = &alerts["items"][0];
+    assert_eq!(alert["code"], "event-log-behind", "{alerts}");
+    assert!(alert["detail"].as_str().unwrap().contains("database test_1"), "{alerts}");
+    let answer = kit.router.clone().oneshot(Request::get("/metrics").body(Body::empty()).unwrap());
+    let metrics = answer.await.unwrap().into_body().collect().await.unwrap().to_bytes();
+    let metrics = String::from_utf8(metrics.to_vec()).unwrap();
+    let lag = metrics.lines().find_map(|line| line.strip_prefix("holdfast_event_log_lag_seconds "));
+    assert!(lag.unwrap().parse::<f64>().unwrap() >= 90.0, "{lag:?}");
+    session.execute("COMMIT").await.unwrap();
+    assert_eq!(kit.get("/v1/alerts").await.expect(200)["items"], json!([]));
 }
 
 /// A domain with a certificate that has so much of its 90 days left.

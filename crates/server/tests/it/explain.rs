@@ -6,7 +6,7 @@ use holdfast_dns::End;
 use holdfast_model::{Note, Outcome};
 use serde_json::{Value, json};
 
-use crate::kit::Kit;
+use crate::kit::{DIRECTORY, Kit, LIMITS};
 use crate::work::{account, queued};
 
 async fn explain(kit: &Kit) -> Value {
@@ -46,8 +46,10 @@ async fn the_queue_at_the_ca_is_told_with_the_place() {
     kit.add("shop.example.com").await;
     let account = account(&kit).await;
     queued(&kit).await;
-    let until = kit.store.ping().await.unwrap().plus(Duration::from_secs(600));
-    kit.store.pause_account(account.id, until, "acme-rate-limited: too many orders").await.unwrap();
+    let wait = Duration::from_secs(600);
+    kit.store.pause_account(account.id, wait, "acme-rate-limited: too many orders").await.unwrap();
+    let paused = kit.store.account(DIRECTORY, LIMITS).await.unwrap().unwrap();
+    let until = paused.paused_until.unwrap();
     let why = explain(&kit).await;
     assert_eq!(
         (&why["who"], &why["next_attempt_at"]),

@@ -294,7 +294,8 @@ async fn revisions_of_another_epoch_are_gone() {
     let path = format!("/v1/edges/edge-1/desired?limit=1&cursor={next}");
     get(&kit, &path).await.problem(410, "revision-gone");
     let anew = get(&kit, "/v1/edges/edge-1/desired").await.expect(200);
-    assert_eq!(anew["revision"].as_str().unwrap().split_once('.').unwrap().0, "2");
+    let (epoch, _) = anew["revision"].as_str().unwrap().split_once('.').unwrap();
+    assert!(epoch.parse::<i64>().unwrap() > 1, "{epoch}");
 }
 
 #[tokio::test]

@@ -85,7 +85,7 @@ pub(crate) struct Kit {
     pub(crate) admin: String,
     pub(crate) read: String,
     pub(crate) edge: String,
-    _scratch: Scratch,
+    pub(crate) scratch: Scratch,
 }
 
 impl Kit {
@@ -96,7 +96,11 @@ impl Kit {
 
     /// With other settings.
     pub(crate) async fn with(change: impl FnOnce(&mut Settings)) -> Self {
-        let scratch = Scratch::new().unwrap();
+        Self::in_directory(Scratch::new().unwrap(), change).await
+    }
+
+    /// On the SQLite file of a directory.
+    pub(crate) async fn in_directory(scratch: Scratch, change: impl FnOnce(&mut Settings)) -> Self {
         let url = format!("sqlite:{}", scratch.path().join("holdfast.db").display());
         Self::on(&url, scratch, change).await
     }
@@ -141,7 +145,7 @@ impl Kit {
         let edge = keep(&store, Scope::Edge, Some("default")).await;
         let state = AppState::new(settings);
         let router = router(state.clone());
-        Self { store, router, state, world, shutdown, admin, read, edge, _scratch: scratch }
+        Self { store, router, state, world, shutdown, admin, read, edge, scratch }
     }
 
     /// Sends a request as it stands.

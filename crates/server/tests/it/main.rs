@@ -25,6 +25,7 @@ mod health;
 mod key;
 mod kit;
 mod metric;
+mod outage;
 mod removal;
 mod renewal;
 mod rollback;

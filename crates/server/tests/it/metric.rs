@@ -136,6 +136,7 @@ async fn what_waits_and_what_ends_is_shown() {
         "holdfast_domains_stuck{state=\"Initial\"} 0",
         "holdfast_account_budget 300",
         "holdfast_account_paused_seconds 0",
+        "holdfast_account_unusable 0",
         "holdfast_certificates_expiring{within=\"7d\"} 0",
         "holdfast_leader 1",
         "holdfast_store_up 1",

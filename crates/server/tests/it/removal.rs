@@ -52,3 +52,25 @@ async fn revocation_is_asked_for_by_name() {
         .await
         .problem(422, "invalid-parameter");
 }
+
+#[tokio::test]
+async fn a_replay_after_the_removal_is_told_of_it() {
+    let kit = Kit::new().await;
+    let body = json!({"name": "shop.example.com", "orchestration_id": "once"});
+    let id = kit.json(Method::POST, "/v1/domains", &body).await.expect(201)["id"].clone();
+    kit.call(Method::DELETE, "/v1/domains/shop.example.com").await.expect(202);
+    kit.json(Method::POST, "/v1/domains", &body).await.expect(200);
+    finish_removal(&kit).await;
+    let removed = kit.json(Method::POST, "/v1/domains", &body).await.problem(410, "removed");
+    let gone = kit.get(&format!("/v1/domains/{}", id.as_str().unwrap())).await.problem(410, "gone");
+    assert_eq!((&removed["removed_at"], &removed["domain_id"]), (&gone["removed_at"], &id));
+    for dry_run in [true, false] {
+        let batch = json!({"items": [body], "dry_run": dry_run});
+        let batch = kit.json(Method::POST, "/v1/domains:batch", &batch).await.expect(200);
+        let item = &batch["items"][0];
+        assert_eq!((&item["status"], &item["problem"]["code"]), (&json!(410), &json!("removed")));
+        assert_eq!(item["problem"]["removed_at"], gone["removed_at"]);
+    }
+    let other = json!({"name": "shop.example.com", "orchestration_id": "again"});
+    kit.json(Method::POST, "/v1/domains", &other).await.expect(201);
+}

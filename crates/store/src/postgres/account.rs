@@ -1,20 +1,21 @@
 //! ACME accounts, their pause and their budget, and the terms they agreed to.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use holdfast_gateway::point::{Point, around};
-use holdfast_model::Timestamp;
 use uuid::Uuid;
 
-use super::{PostgresStore, sql, time};
+use super::{PostgresStore, micros, sql};
 use crate::{
     Account, AccountId, Accounts, Error, NewAccount, OrderLimits, Result, Secret, Terms, Topic,
-    query::account::{FORGOTTEN, JOURNAL_NEXT, NEXT, PAUSE, REGISTERED, TERMS},
+    query::account::{FORGOTTEN, JOURNAL_NEXT, NEXT, REGISTERED, TERMS},
     row::{Fields as _, account, terms},
     seal::Place,
 };
 
 const READ: &str = "
-    SELECT a.id, a.directory, a.email, a.url, a.paused_until, a.pause_reason, a.budget_at, clock_timestamp() AS now, k.value AS key, n.value AS next_key FROM acme_account a
+    SELECT a.id, a.directory, a.email, a.url, a.paused_until, a.paused_at, a.pause_reason, a.budget_at, clock_timestamp() AS now, k.value AS key, n.value AS next_key FROM acme_account a
     JOIN sealed k ON k.owner = 'account' AND k.id = a.id
     LEFT JOIN sealed n ON n.owner = 'account-next' AND n.id = a.id
     WHERE a.directory = $1";
@@ -28,6 +29,13 @@ const JOURNAL: &str = "
 const CHANGED: &str = "
     WITH taken AS (DELETE FROM sealed WHERE owner = 'account-next' AND id = $1 AND value = $2 RETURNING id)
     UPDATE sealed s SET sealing_key = $3, value = $4 FROM taken WHERE s.owner = 'account' AND s.id = taken.id";
+
+/// A pause that was noted in the future is none that could be shortened.
+const PAUSE: &str = "
+    UPDATE acme_account SET paused_until = clock_timestamp() + $2 * interval '1 microsecond', pause_reason = $3,
+        paused_at = clock_timestamp()
+    WHERE id = $1 AND (paused_until IS NULL OR paused_at > clock_timestamp()
+        OR paused_until < clock_timestamp() + $2 * interval '1 microsecond')";
 
 const KEEP_TERMS: &str = "
     INSERT INTO terms AS t (directory, url, seen_at, agreed_at)
@@ -65,7 +73,9 @@ impl Accounts for PostgresStore {
     ) -> Result<()> {
         let statement = sql(REGISTERED).bind(id.0).bind(url).bind(email);
         let keep = self.pool.execute("keep an account's URL", statement);
-        found(around(Point::STORE_ACCOUNT_REGISTERED, keep).await?.rows_affected())
+        found(around(Point::STORE_ACCOUNT_REGISTERED, keep).await?.rows_affected())?;
+        self.herald.tell(&[Topic::Work]);
+        Ok(())
     }
 
     async fn account_forgotten(&self, id: AccountId) -> Result<()> {
@@ -93,8 +103,8 @@ impl Accounts for PostgresStore {
         }
     }
 
-    async fn pause_account(&self, id: AccountId, until: Timestamp, reason: &str) -> Result<()> {
-        let statement = sql(PAUSE).bind(id.0).bind(time(until)).bind(reason);
+    async fn pause_account(&self, id: AccountId, wait: Duration, reason: &str) -> Result<()> {
+        let statement = sql(PAUSE).bind(id.0).bind(micros(wait)).bind(reason);
         around(Point::STORE_PAUSE, self.pool.execute("pause an account", statement)).await?;
         self.herald.tell(&[Topic::Work]);
         Ok(())

@@ -6,7 +6,9 @@ use std::time::Duration;
 use sqlx::Postgres;
 
 use super::{
-    PostgresStore, known_states, known_wants, micros, sql,
+    PostgresStore, known_states, known_wants, micros,
+    moment::BUDGET,
+    sql,
     work::{PUT_ASIDE, take_claim},
 };
 use crate::{
@@ -15,7 +17,7 @@ use crate::{
     lane::turns_of_new,
     pool::Transaction,
     query::order::IN_FLIGHT,
-    row::{Fields as _, budget, domain_columns, sorted_out},
+    row::{Fields as _, budget, domain_columns, paused_until, sorted_out},
 };
 
 /// In the queue, and in nobody's hands.
@@ -33,7 +35,7 @@ const WAITING: &str = concat!(
 );
 
 const LOCK: &str = "
-    SELECT a.paused_until, a.budget_at, t.turn, clock_timestamp() AS now FROM acme_account a CROSS JOIN order_turn t
+    SELECT a.paused_until, a.paused_at, a.budget_at, t.turn, clock_timestamp() AS now FROM acme_account a CROSS JOIN order_turn t
     WHERE a.id = $1 FOR UPDATE OF a";
 
 /// Those who may be given an order, with or without a certificate, who has waited longest first.
@@ -115,10 +117,14 @@ async fn room(
     // A statement of its own: only now, with the lock held, are all earlier admissions seen.
     let in_flight = transaction.one(sql(IN_FLIGHT).bind(account.0)).await?.count("n")?;
     let now = row.at("now")?;
+    let mut left = budget(&row, limits)?;
+    if left.is_beyond_capacity(now) {
+        left = budget(&transaction.one(sql(BUDGET).bind(account.0)).await?, limits)?;
+    }
     Ok(Room {
         now,
-        paused_until: row.maybe_at("paused_until")?.filter(|until| *until > now),
-        budget: budget(&row, limits)?,
+        paused_until: paused_until(&row, now)?,
+        budget: left,
         in_flight,
         turn: row.number("turn")?,
     })

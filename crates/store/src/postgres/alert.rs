@@ -43,9 +43,10 @@ macro_rules! ending {
 
 const ENDING: &str = concat!(
     "SELECT *, count(*) OVER () AS n FROM (
-        SELECT d.name, c.not_before, c.not_after FROM certificate c JOIN domain d ON d.id = c.domain_id WHERE ",
+        SELECT d.name, c.not_before, c.not_after FROM certificate c CROSS JOIN LATERAL (SELECT name FROM domain d
+            WHERE d.id = c.domain_id AND d.certificate_id = c.id AND d.removed_at IS NULL AND d.removing_since IS NULL OFFSET 0) d WHERE ",
     ending!(),
-    "   AND d.certificate_id = c.id AND d.removed_at IS NULL AND d.removing_since IS NULL ORDER BY ",
+    " ORDER BY ",
     ending_at!(),
     "   LIMIT $1) e ORDER BY not_after LIMIT $2"
 );

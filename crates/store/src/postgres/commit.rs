@@ -13,18 +13,30 @@ use crate::{
     seal::{Place, Sealed},
 };
 
+/// As [`Transition::next_attempt_as_of`](holdfast_model::Transition::next_attempt_as_of) says.
+macro_rules! next_attempt {
+    () => {
+        "least($8::timestamptz, clock_timestamp() + ($8::timestamptz - $26::timestamptz))"
+    };
+}
+
 /// The row moves if it is still ours, and its history with it. People's requests are answered only if the worker saw them.
 macro_rules! moved {
     () => {
-        "WITH moved AS (
-            UPDATE domain SET state = $5, attempt = $6, entered_at = $7, next_attempt_at = $8, queued_at = $9, failures = $10,
-                failing_since = $11, error_code = $12, error_detail = $13,
+        concat!("WITH moved AS (
+            UPDATE domain SET state = $5, attempt = $6, entered_at = least($7, clock_timestamp()),
+                next_attempt_at = ",
+        next_attempt!(),
+        ", queued_at = CASE WHEN $9::timestamptz IS NOT NULL THEN least($9, clock_timestamp()) END, failures = $10,
+                failing_since = CASE WHEN $11::timestamptz IS NOT NULL THEN least($11, clock_timestamp()) END, error_code = $12, error_detail = $13,
                 wanted = CASE WHEN $14 AND wanted_seen THEN NULL ELSE wanted END, wanted_seen = true,
                 order_id = CASE WHEN $15 THEN NULL ELSE order_id END, certificate_id = coalesce($16, certificate_id),
                 due_at = CASE WHEN $17 THEN claimed_until
                     WHEN removing_since IS NOT NULL OR (wanted IS NOT NULL AND NOT ($14 AND wanted_seen))
                          OR (nudged AND (state = $5 OR $5 = 'CertificateDeploymentFailed')) THEN clock_timestamp()
-                    ELSE $8 END,
+                    ELSE ",
+        next_attempt!(),
+        " END,
                 claimed_by = CASE WHEN $17 THEN claimed_by END, incarnation = CASE WHEN $17 THEN incarnation END,
                 claimed_until = CASE WHEN $17 THEN claimed_until END,
                 nudged = false, lapses = 0, unseen = 0, version = version + 1, updated_at = clock_timestamp()
@@ -37,7 +49,7 @@ macro_rules! moved {
                    h.code, h.detail
             FROM moved, unnest($20::text[], $21::text[], $22::bigint[], $23::bigint[], $24::text[], $25::text[])
                 WITH ORDINALITY AS h (from_state, to_state, lasted, attempt, code, detail, n)
-            ORDER BY h.n)"
+            ORDER BY h.n)")
     };
 }
 
@@ -46,7 +58,7 @@ macro_rules! moved {
 macro_rules! ordered {
     () => {
         ", ordered AS (
-            UPDATE acme_order o SET url = coalesce($26, o.url), csr = coalesce($27, o.csr),
+            UPDATE acme_order o SET url = coalesce($27, o.url), csr = coalesce($28, o.csr),
                 ended_at = CASE WHEN $15 THEN moved.updated_at END
             FROM moved WHERE o.domain_id = moved.id AND o.ended_at IS NULL
             RETURNING o.id, o.account_id, o.url, o.cost, o.ended_at),
@@ -56,12 +68,12 @@ macro_rules! ordered {
             FROM ordered o WHERE a.id = o.account_id AND o.ended_at IS NOT NULL AND o.url IS NULL),
         journaled AS (
             INSERT INTO sealed (owner, id, sealing_key, value)
-            SELECT 'order', o.id, $28, $29 FROM ordered o WHERE o.ended_at IS NULL AND $29 IS NOT NULL
+            SELECT 'order', o.id, $29, $30 FROM ordered o WHERE o.ended_at IS NULL AND $30 IS NOT NULL
             ON CONFLICT (owner, id) DO UPDATE SET sealing_key = EXCLUDED.sealing_key, value = EXCLUDED.value),
         answered AS (
             INSERT INTO challenge (token, order_id, name, kind, key_authorization, url, authorization_url, created_at)
-            SELECT $30, o.id, moved.name, $31, $32, $33, $34, moved.updated_at
-            FROM moved, ordered o WHERE o.ended_at IS NULL AND $30 IS NOT NULL
+            SELECT $31, o.id, moved.name, $32, $33, $34, $35, moved.updated_at
+            FROM moved, ordered o WHERE o.ended_at IS NULL AND $31 IS NOT NULL
             ON CONFLICT (token) DO UPDATE SET order_id = EXCLUDED.order_id, name = EXCLUDED.name, kind = EXCLUDED.kind,
                 key_authorization = EXCLUDED.key_authorization, url = EXCLUDED.url,
                 authorization_url = EXCLUDED.authorization_url, created_at = EXCLUDED.created_at)"
@@ -73,13 +85,13 @@ macro_rules! deployed {
     () => {
         ", issued AS (
             INSERT INTO certificate (id, domain_id, chain_pem, serial, sha256, not_before, not_after, issuer, directory, created_at)
-            SELECT $16, moved.id, $35, $36, $37, $38, $39, $40, $41, moved.updated_at FROM moved WHERE $16 IS NOT NULL),
+            SELECT $16, moved.id, $36, $37, $38, $39, $40, $41, $42, moved.updated_at FROM moved WHERE $16 IS NOT NULL),
         superseded AS (
             UPDATE certificate c SET superseded_at = moved.updated_at FROM moved
             WHERE c.domain_id = moved.id AND c.superseded_at IS NULL AND c.id <> moved.certificate_id),
         locked AS (
             INSERT INTO sealed (owner, id, sealing_key, value)
-            SELECT 'certificate', $16, $42, $43 FROM moved WHERE $16 IS NOT NULL),
+            SELECT 'certificate', $16, $43, $44 FROM moved WHERE $16 IS NOT NULL),
         bumped AS (
             UPDATE revision SET number = number + 1 FROM moved WHERE moved.certificate_id IS NOT NULL RETURNING number),
         deployed AS (
@@ -249,6 +261,7 @@ fn history(statement: Statement<Postgres>, commit: &Commit) -> Statement<Postgre
         .bind(hops.iter().map(|hop| i64::from(hop.attempt)).collect::<Vec<_>>())
         .bind(note(|note| &note.code))
         .bind(note(|note| &note.detail))
+        .bind(time(commit.transition.decided_at))
 }
 
 fn deployed(statement: Statement<Postgres>, issued: Option<&Issued<'_>>) -> Statement<Postgres> {

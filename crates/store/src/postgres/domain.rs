@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use holdfast_gateway::point::{Point, around};
-use holdfast_model::{Domain, DomainId, Hostname, State, Wanted};
+use holdfast_model::{Domain, DomainId, Hostname, QueuePlace, State, Wanted};
 use sqlx::Postgres;
 
 use super::{PostgresStore, sql};
@@ -10,16 +10,20 @@ pub(super) use crate::query::select_domain;
 use crate::{
     Actor, Added, DomainFilter, DomainPatch, Domains, Error, Fence, NewDomain, Page, Paged, Result,
     Topic,
+    lane::COUNTED_PLACES,
+    maintenance::FOLDED,
     page::{name_after, paged, prefix_range},
     pool::Statement,
     query::domain::{BY_ID, BY_NAME, LIST, LIST_BOTH, LIST_STATE, LIST_TENANT},
     row::{Fields as _, domain, listed, place},
 };
 
-/// Who holds the row is left in peace: the commit, or the end of the claim, sees what was asked for.
+/// Who holds the row is left in peace: the commit, or the end of the claim, sees what was asked
+/// for. Whoever writes `due_at` also writes `updated_at`: a row that was written in the future is
+/// found by it.
 macro_rules! due_unless_claimed {
     () => {
-        "due_at = CASE WHEN claimed_until > clock_timestamp() THEN due_at ELSE clock_timestamp() END"
+        "due_at = CASE WHEN claimed_until > clock_timestamp() THEN due_at ELSE clock_timestamp() END, updated_at = clock_timestamp()"
     };
 }
 pub(super) use due_unless_claimed;
@@ -42,24 +46,46 @@ const REMOVE: &str = concat!(
     SELECT id FROM domain WHERE id = $1"
 );
 
+/// With a tail longer than is read, what stood when the last of what is read happened.
 const COUNTS: &str = "
     SELECT state, sum(n)::bigint AS n FROM (
         SELECT state, count AS n FROM state_count
         UNION ALL
-        SELECT delta.state, delta.n FROM event_log l
-            JOIN event e ON (e.xid, e.id) > (l.folded_xid, l.folded_id) AND e.kind = 'transition'
-            CROSS JOIN LATERAL (VALUES (e.to_state, 1), (e.from_state, -1)) delta (state, n)
+        SELECT delta.state, delta.n FROM (
+            SELECT kind, from_state, to_state FROM event
+            WHERE (xid, id) > ((SELECT folded_xid FROM event_log), (SELECT folded_id FROM event_log)) ORDER BY xid, id LIMIT $1) tail
+            CROSS JOIN LATERAL (VALUES (tail.to_state, 1), (tail.from_state, -1)) delta (state, n)
+        WHERE tail.kind = 'transition'
     ) counted WHERE state IS NOT NULL GROUP BY state HAVING sum(n) > 0";
 
-/// The place among those that are like it, and how many are not.
-const PLACE: &str = "
-    SELECT count(*) FILTER (WHERE (q.certificate_id IS NULL) = (d.certificate_id IS NULL) AND (q.queued_at, q.id) <= (d.queued_at, d.id))
-               AS own,
-           count(*) FILTER (WHERE (q.certificate_id IS NULL) <> (d.certificate_id IS NULL)) AS other,
-           count(*) FILTER (WHERE d.certificate_id IS NOT NULL) AS renews
-    FROM domain q
-    JOIN domain d ON d.id = $1 AND d.queued_at IS NOT NULL AND d.order_id IS NULL AND d.removing_since IS NULL
-    WHERE q.queued_at IS NOT NULL AND q.order_id IS NULL AND q.removing_since IS NULL";
+/// The place among those that are like it, and how many are not; counted as far as a place is told.
+/// `IS`, because PostgreSQL makes of `= false` what is in no index.
+macro_rules! place_among {
+    ($alike:literal, $other:literal, $renews:literal) => {
+        concat!(
+            "SELECT (SELECT count(*) FROM (SELECT 1 FROM domain q
+                WHERE q.queued_at IS NOT NULL AND q.order_id IS NULL AND q.removing_since IS NULL
+                  AND (q.certificate_id IS NULL) ",
+            $alike,
+            " AND (q.queued_at, q.id) <= (d.queued_at, d.id) LIMIT $2) n) AS own,
+                (SELECT count(*) FROM (SELECT 1 FROM domain q
+                WHERE q.queued_at IS NOT NULL AND q.order_id IS NULL AND q.removing_since IS NULL
+                  AND (q.certificate_id IS NULL) ",
+            $other,
+            " LIMIT $2) n) AS other, ",
+            $renews,
+            " AS renews
+            FROM domain d WHERE d.id = $1 AND d.queued_at IS NOT NULL AND d.order_id IS NULL AND d.removing_since IS NULL
+                AND (d.certificate_id IS NULL) ",
+            $alike
+        )
+    };
+}
+const PLACE: &str = concat!(
+    place_among!("IS true", "IS false", "false"),
+    " UNION ALL ",
+    place_among!("IS false", "IS true", "true")
+);
 
 const WANT_MOVED: &str = concat!(
     "WITH old AS (
@@ -140,7 +166,7 @@ impl Domains for PostgresStore {
     }
 
     async fn counts(&self) -> Result<Vec<(State, u64)>> {
-        let rows = self.pool.rows("count domains", sql(COUNTS)).await?;
+        let rows = self.pool.rows("count domains", sql(COUNTS).bind(i64::from(FOLDED))).await?;
         let mut counts = Vec::new();
         for row in rows {
             let (state, n) = (row.text("state")?.parse(), row.number("n")?);
@@ -152,9 +178,10 @@ impl Domains for PostgresStore {
         Ok(counts)
     }
 
-    async fn queue_place(&self, id: DomainId) -> Result<Option<u64>> {
-        let row = self.pool.one("find a place in the queue", sql(PLACE).bind(id.0)).await?;
-        place(&row)
+    async fn queue_place(&self, id: DomainId) -> Result<Option<QueuePlace>> {
+        let statement = sql(PLACE).bind(id.0).bind(COUNTED_PLACES);
+        let row = self.pool.row("find a place in the queue", statement).await?;
+        row.as_ref().map(place).transpose()
     }
 
     async fn want_moved(

@@ -7,7 +7,7 @@ use sqlx::Postgres;
 
 use super::{PostgresStore, sql};
 use crate::{
-    Actor, Event, EventCursor, Events, Page, Paged, Result, Topic,
+    Actor, Event, EventCursor, EventLag, Events, Page, Paged, Result, Topic,
     page::{number_after, paged},
     pool::{Statement, Transaction},
     row::{Fields as _, event},
@@ -16,7 +16,7 @@ use crate::{
 /// Below this everything is decided.
 macro_rules! settled {
     () => {
-        "(SELECT (epoch << 48) + pg_snapshot_xmin(pg_current_snapshot())::text::bigint FROM event_log)"
+        "(SELECT base + pg_snapshot_xmin(pg_current_snapshot())::text::bigint FROM event_log)"
     };
 }
 pub(super) use settled;
@@ -58,6 +58,10 @@ impl Events for PostgresStore {
             return Ok(EventCursor::default());
         };
         Ok(EventCursor { xid: row.number("xid")?, id: row.number("id")? })
+    }
+
+    async fn event_lag(&self) -> Result<EventLag> {
+        self.lag_of_events().await
     }
 
     async fn notice(&self, actor: &Actor, kind: &str, subject: &str, detail: &str) -> Result<()> {

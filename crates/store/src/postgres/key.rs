@@ -4,12 +4,15 @@ use async_trait::async_trait;
 use sqlx::Postgres;
 use uuid::Uuid;
 
-use super::{PostgresStore, has_code, sql};
+use super::{PostgresStore, event::note, has_code, sql};
 use crate::{
-    Error, Keys, MasterKey, Result, Rotation, Secret,
+    Actor, Error, Keys, MasterKey, ResealCursor, Resealed, Result, Rotation, SealedValue, Secret,
+    Topic,
     key::random,
     keyring::{WrappedKey, make, rewrap},
     pool::{Pool, Statement, Transaction},
+    query::sealed::{BEGIN_ROTATION, END_ROTATION, LEFT, NAME, OLDER, ROTATING},
+    rotation::{next_after, start},
     row::Fields as _,
     seal::{Place, Sealed},
 };
@@ -31,8 +34,6 @@ const FIRST_KEY: &str = "
 const NEWEST: &str = "SELECT coalesce(max(id), 0) AS id FROM sealing_key";
 const REWRAP: &str = "UPDATE sealing_key SET wrapped = $2, master_key = $3 WHERE id = $1";
 
-const OLDER: &str = "
-    SELECT owner, id, value FROM sealed WHERE sealing_key < $1 ORDER BY sealing_key LIMIT $2";
 /// Each by compare-and-swap: what was written anew meanwhile is newer than what we have.
 const RESEAL: &str = "
     UPDATE sealed s SET sealing_key = $1, value = a.new
@@ -40,7 +41,6 @@ const RESEAL: &str = "
     WHERE s.owner = a.owner AND s.id = a.id AND s.value = a.old";
 const DROP_UNUSED: &str = "
     DELETE FROM sealing_key k WHERE k.id < $1 AND NOT EXISTS (SELECT 1 FROM sealed s WHERE s.sealing_key = k.id)";
-const ANY_OLDER: &str = "SELECT EXISTS (SELECT 1 FROM sealed WHERE sealing_key < $1) AS older";
 
 const FIRST_SEALED: &str = "
     INSERT INTO sealed (owner, id, sealing_key, value) VALUES ($1, $2, $3, $4) ON CONFLICT (owner, id) DO NOTHING";
@@ -55,26 +55,73 @@ impl Keys for PostgresStore {
         let newest = transaction.one(sql(NEWEST)).await?.number("id")?;
         let key = make(&master, newest + 1)?;
         transaction.execute(insert(&key)).await?;
+        transaction.execute(sql(BEGIN_ROTATION).bind(key.id.to_string())).await?;
         transaction.commit().await?;
         self.load_keys().await
     }
 
-    async fn reseal(&self, limit: u32) -> Result<Rotation> {
+    async fn reseal(&self, after: Option<&ResealCursor>, limit: u32) -> Result<Resealed> {
         self.load_keys().await?;
-        let newest = self.keyring.newest_id()?;
-        let older = sql(OLDER).bind(newest).bind(i64::from(limit));
+        let key = self.keyring.newest_id()?;
+        let (from, owner, id) = start(after);
+        let older = sql(OLDER).bind(key).bind(from).bind(owner).bind(id).bind(i64::from(limit));
         let rows = self.pool.rows("find what is sealed under older keys", older).await?;
-        let mut batch = Batch::default();
-        for row in rows {
+        let (mut batch, mut left) = (Batch::default(), Vec::new());
+        for row in &rows {
             let (owner, id, value) = (row.text("owner")?, row.id("id")?, row.bytes("value")?);
-            // What a newer release seals it will seal anew itself.
-            let Some(place) = Place::read(&owner, id) else { continue };
-            let secret = self.unseal(place, &value).await?;
-            batch.push(place, value, self.keyring.seal(place, &secret)?);
+            let opened = match Place::read(&owner, id) {
+                // What a newer release seals it will seal anew itself.
+                None => None,
+                Some(place) => self.if_it_opens(place, &value).await?.map(|secret| (place, secret)),
+            };
+            match opened {
+                Some((place, secret)) => {
+                    batch.push(place, value, self.keyring.seal(place, &secret)?);
+                }
+                None => left.push(self.named(owner, id).await?),
+            }
         }
-        let resealed = self.write_anew(newest, batch).await?;
-        let complete = self.drop_unused(newest).await?;
-        Ok(Rotation { resealed, complete })
+        let resealed = self.write_anew(key, batch).await?;
+        let next = next_after(&rows, limit)?;
+        Ok(Resealed {
+            key,
+            seen: u64::try_from(rows.len()).unwrap_or(u64::MAX),
+            resealed,
+            left,
+            next,
+        })
+    }
+
+    async fn is_rotating(&self) -> Result<bool> {
+        Ok(self.pool.row("look for a rotation", sql(ROTATING)).await?.is_some())
+    }
+
+    async fn end_rotation(&self, rotation: &Rotation, actor: &Actor) -> Result<()> {
+        let unused = sql(DROP_UNUSED).bind(rotation.key);
+        let dropped = self.pool.execute("drop unused data keys", unused).await;
+        // Somebody may be sealing under one at this moment: it goes with the next rotation.
+        if let Err(error) = dropped
+            && !has_code(&error, &["23503"])
+        {
+            return Err(error);
+        }
+        let mut transaction = self.pool.begin("end a rotation").await?;
+        let end = sql(END_ROTATION).bind(rotation.key.to_string());
+        if transaction.execute(end).await?.rows_affected() > 0 {
+            note(&mut transaction, actor, "key-rotated", "data-key", &rotation.told()).await?;
+        }
+        transaction.commit().await?;
+        self.herald.tell(&[Topic::Events]);
+        Ok(())
+    }
+
+    async fn sealed_before(&self, limit: u32) -> Result<Vec<SealedValue>> {
+        let rows = self.pool.rows("find what is left", sql(LEFT).bind(i64::from(limit))).await?;
+        let mut left = Vec::new();
+        for row in rows {
+            left.push(self.named(row.text("owner")?, row.id("id")?).await?);
+        }
+        Ok(left)
     }
 
     async fn rewrap(&self, new: &MasterKey) -> Result<()> {
@@ -216,17 +263,19 @@ impl PostgresStore {
         }
     }
 
-    /// Drops keys that nothing needs; says whether nothing is left under an older one.
-    async fn drop_unused(&self, newest: i64) -> Result<bool> {
-        let unused =
-            self.pool.execute("drop unused data keys", sql(DROP_UNUSED).bind(newest)).await;
-        match unused {
-            // Somebody is sealing under it at this moment.
-            Err(error) if has_code(&error, &["23503"]) => return Ok(false),
-            other => other?,
-        };
-        let older = sql(ANY_OLDER).bind(newest);
-        Ok(!self.pool.one("look for older keys", older).await?.flag("older")?)
+    /// None when it does not open, however often one tries.
+    async fn if_it_opens(&self, place: Place, value: &[u8]) -> Result<Option<Secret>> {
+        match self.unseal(place, value).await {
+            Ok(secret) => Ok(Some(secret)),
+            Err(Error::Unsealable(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn named(&self, owner: String, id: Uuid) -> Result<SealedValue> {
+        let row = sql(NAME).bind(owner.clone()).bind(id);
+        let row = self.pool.row("find whose value it is", row).await?;
+        Ok(SealedValue { owner, id, name: row.map(|row| row.text("name")).transpose()? })
     }
 
     async fn make_cluster_secret(&self) -> Result<Secret> {

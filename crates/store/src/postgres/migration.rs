@@ -4,11 +4,10 @@
 
 use std::time::Duration;
 
-use sqlx::{
-    ConnectOptions as _, Connection as _, Executor as _, PgConnection, Row as _,
-    postgres::PgConnectOptions,
-};
+use holdfast_lease::session::Hosts;
+use sqlx::{Connection as _, Executor as _, PgConnection, Row as _};
 
+use super::no_session;
 use crate::{
     Error, Result,
     migration::{Migration, POSTGRES, note_newer, pending},
@@ -32,8 +31,9 @@ const BOOK: &str = "CREATE TABLE IF NOT EXISTS holdfast_migration (
     applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
 )";
 
-pub(crate) async fn migrate(options: &PgConnectOptions) -> Result<()> {
-    let mut connection = options.connect().await.map_err(failed)?;
+pub(crate) async fn migrate(hosts: &Hosts) -> Result<()> {
+    let connected = hosts.connect().await;
+    let mut connection = connected.map_err(|source| no_session("migrate", source))?;
     let applied = applied(&mut connection).await?;
     note_newer(POSTGRES, applied);
     if pending(POSTGRES, applied).next().is_some() {

@@ -1,9 +1,10 @@
 //! Removal: the name stays taken until the teardown is complete, and every step can be repeated.
 
-use holdfast_model::Timestamp;
+use std::time::Duration;
+
 use sqlx::Postgres;
 
-use super::{PostgresStore, collision_free, sql, time};
+use super::{PostgresStore, collision_free, micros, sql};
 use crate::{
     Actor, Claimed, Error, Result, Topic,
     pool::Statement,
@@ -65,7 +66,8 @@ const FORGET: &str = "DELETE FROM observation WHERE domain_id = $1";
 
 const LATER: &str = concat!(
     "UPDATE domain SET claimed_by = NULL, incarnation = NULL, claimed_until = NULL, lapses = 0, unseen = 0,
-        due_at = CASE WHEN nudged THEN clock_timestamp() ELSE $5 END, next_attempt_at = $5, nudged = false,
+        due_at = clock_timestamp() + CASE WHEN nudged THEN interval '0' ELSE $5 * interval '1 microsecond' END,
+        next_attempt_at = clock_timestamp() + $5 * interval '1 microsecond', nudged = false,
         version = version + 1, updated_at = clock_timestamp()
     WHERE ",
     ours!(),
@@ -105,8 +107,8 @@ impl PostgresStore {
         transaction.commit().await
     }
 
-    pub(super) async fn look_later(&self, before: &Claimed, until: Timestamp) -> Result<()> {
-        let statement = ours(LATER, before).bind(time(until));
+    pub(super) async fn look_later(&self, before: &Claimed, wait: Duration) -> Result<()> {
+        let statement = ours(LATER, before).bind(micros(wait));
         self.pool.row("postpone a removal", statement).await?.ok_or(Error::ClaimLost)?;
         // It may have been nudged meanwhile, and then it is due now.
         self.herald.tell(&[Topic::Work]);

@@ -12,7 +12,8 @@ use crate::{
 };
 
 const BEFORE: &str = "
-    SELECT left_at IS NULL AND incarnation <> $2 AND beat_at > clock_timestamp() - $3 * interval '1 microsecond' AS alive
+    SELECT left_at IS NULL AND incarnation <> $2 AND beat_at > clock_timestamp() - $3 * interval '1 microsecond'
+        AND beat_at <= clock_timestamp() + interval '5 seconds' AS alive
     FROM replica WHERE instance = $1 FOR UPDATE";
 const REGISTER: &str = "
     INSERT INTO replica (instance, incarnation, url, role, version, registered_at, started_at, beat_at)
@@ -22,8 +23,10 @@ const REGISTER: &str = "
 const BEAT: &str = "
     UPDATE replica SET beat_at = clock_timestamp(), draining = $3 WHERE instance = $1 AND incarnation = $2 AND left_at IS NULL";
 const KNOWN: &str = "SELECT incarnation FROM replica WHERE instance = $1 AND incarnation <> $2";
+/// A sign of life in the future is none.
 const ALL: &str = "
-    SELECT *, beat_at > clock_timestamp() - $1 * interval '1 microsecond' AS healthy
+    SELECT *, beat_at > clock_timestamp() - $1 * interval '1 microsecond'
+        AND beat_at <= clock_timestamp() + interval '5 seconds' AS healthy
     FROM replica WHERE left_at IS NULL ORDER BY registered_at, instance";
 const LEAVE: &str = "
     UPDATE replica SET left_at = clock_timestamp() WHERE instance = $1 AND incarnation = $2";

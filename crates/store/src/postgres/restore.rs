@@ -7,22 +7,42 @@ use crate::{Restored, Result, pool::Transaction, row::Fields as _};
 
 /// Does the log hold transactions that this server has not made yet?
 const AHEAD: &str = "
-    SELECT coalesce((SELECT max(xid) FROM event), 0) > (epoch << 48) + pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS ahead
+    SELECT coalesce((SELECT max(xid) FROM event), 0) > base + pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS ahead
     FROM event_log";
 
 /// Every deployment is written anew, and there may be a million of them.
 const UNHURRIED: &str = "
     SELECT set_config('statement_timeout', '45min', true), set_config('enable_seqscan', 'on', true)";
 /// The log's row first, as who folds the counts does: the other way round, each would wait for the other.
-const LOCK_LOG: &str = "SELECT epoch FROM event_log FOR UPDATE";
+const LOCK_LOG: &str = "SELECT base FROM event_log FOR UPDATE";
 /// Nobody writes events between here and the commit.
 const LOCK_EVENTS: &str = "LOCK TABLE event IN ACCESS EXCLUSIVE MODE";
-const NEXT_EPOCH: &str = "UPDATE event_log SET epoch = epoch + 1, folded_xid = (epoch + 1) << 48, folded_id = 0 RETURNING epoch";
+/// The log goes on at a place made of the clock's seconds, so that a backup restored twice does not repeat places that clients
+/// remember from its first restore. 2^31 places a second are more than transactions can use up. `epoch` is for the release
+/// before: it puts every event below what that release takes for settled.
+const NEXT_BASE: &str = "
+    UPDATE event_log SET base = n.base, epoch = (n.base >> 48) + 1, folded_xid = n.newest + 1, folded_id = 0
+    FROM (SELECT p.newest, greatest(extract(epoch FROM clock_timestamp())::bigint << 31, p.newest + (1::bigint << 31))
+                 + floor(random() * 32768)::bigint - pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS base
+          FROM (SELECT coalesce((SELECT max(xid) FROM event), 0) AS newest) p) n
+    RETURNING event_log.base";
 const FORGET_COUNTS: &str = "DELETE FROM state_count";
 const COUNT: &str = "
     INSERT INTO state_count (state, count) SELECT state, count(*) FROM domain WHERE removed_at IS NULL GROUP BY state";
 
-const EPOCH: &str = "UPDATE revision SET epoch = epoch + 1 RETURNING epoch";
+/// Above everything given out before the backup, and another number each time the same backup is restored: seconds in the
+/// high part, chance in the low one. It stays below 2^53, which is as far as a JSON number is exact.
+macro_rules! raised {
+    ($number:literal) => {
+        concat!(
+            "greatest(",
+            $number,
+            " + 1000000, extract(epoch FROM clock_timestamp())::bigint << 15) + floor(random() * 32768)::bigint"
+        )
+    };
+}
+
+const EPOCH: &str = concat!("UPDATE revision SET epoch = ", raised!("epoch"), " RETURNING epoch");
 const VOID_CLAIMS: &str = "
     UPDATE domain SET claimed_by = NULL, incarnation = NULL, claimed_until = NULL, claim_epoch = claim_epoch + 1,
         due_at = CASE WHEN queued_at IS NOT NULL AND order_id IS NULL AND wanted IS NULL AND removing_since IS NULL
@@ -39,15 +59,28 @@ const DEPLOY_ANEW: &str = "
 const FORGET_SEEN: &str = "DELETE FROM observation";
 const DEPLOYING: &str = "
     UPDATE domain SET nudged = true, due_at = clock_timestamp() WHERE state = 'CertificateDeploying' AND removed_at IS NULL";
+/// What was revoked since the backup was made is only known to the CA: it is asked about every certificate, twenty a second.
+const ASK_ANEW: &str = "
+    WITH numbered AS (SELECT id, row_number() OVER (ORDER BY id) AS n FROM domain
+        WHERE state = 'Active' AND removed_at IS NULL AND removing_since IS NULL)
+    UPDATE domain d SET due_at = least(d.due_at, clock_timestamp() + numbered.n * interval '50 milliseconds')
+    FROM numbered WHERE d.id = numbered.id";
 
-/// Terms that were used since the backup was made must not be used again: they rise above all of them, and whoever holds a lease
-/// wins it anew. First of all locks, as in every guarded transaction.
-const RAISE_TERMS: &str = "
-    UPDATE lease SET term = term + 1000000, previous = holder, holder = NULL, incarnation = NULL, beat = 0, ttl_us = 0,
+/// No term that was given out since the backup may be given to another holder; whoever holds a lease wins it anew. First of
+/// all locks, as in every guarded transaction.
+const RAISE_TERMS: &str = concat!(
+    "UPDATE lease SET term = ",
+    raised!("term"),
+    ", previous = holder, holder = NULL, incarnation = NULL, beat = 0, ttl_us = 0,
         since = clock_timestamp(), expires_at = clock_timestamp(), renewed_at = clock_timestamp(), step_down = false,
-        successor = NULL, beacon = NULL, reason = 'forced'";
-const RAISE_REGISTERED: &str = "
-    UPDATE lease_fence SET term = greatest(term, wanted) + 1000000, wanted = greatest(term, wanted) + 1000000";
+        successor = NULL, beacon = NULL, reason = 'forced'"
+);
+const RAISE_REGISTERED: &str = concat!(
+    "UPDATE lease_fence f SET term = r.raised, wanted = r.raised
+     FROM (SELECT name, ",
+    raised!("greatest(term, wanted)"),
+    " AS raised FROM lease_fence) r WHERE f.name = r.name"
+);
 
 impl PostgresStore {
     /// A dump that was loaded into another server brings events of transactions that this one has yet to count to: they would stay
@@ -61,14 +94,14 @@ impl PostgresStore {
         Ok(())
     }
 
-    /// Begins a new epoch of the log, unless another replica was first.
+    /// Begins a new stretch of the log, unless another replica was first.
     async fn begin_log_epoch(&self) -> Result<bool> {
         let mut transaction = self.pool.begin("begin a new epoch of the log").await?.unhurried();
         transaction.execute(sql(UNHURRIED)).await?;
         lock_log(&mut transaction).await?;
         let ahead = transaction.one(sql(AHEAD)).await?.flag("ahead")?;
         if ahead {
-            next_log_epoch(&mut transaction).await?;
+            next_log_base(&mut transaction).await?;
         }
         transaction.commit().await?;
         Ok(ahead)
@@ -84,13 +117,14 @@ impl PostgresStore {
         transaction.execute(sql(RAISE_TERMS)).await?;
         transaction.execute(sql(RAISE_REGISTERED)).await?;
         lock_log(&mut transaction).await?;
-        next_log_epoch(&mut transaction).await?;
+        next_log_base(&mut transaction).await?;
         transaction.execute(sql(VOID_CLAIMS)).await?;
         let orders = transaction.execute(sql(ORDERS_ANEW)).await?.rows_affected();
         let epoch = transaction.one(sql(EPOCH)).await?.number("epoch")?;
         let deployments = transaction.one(sql(DEPLOY_ANEW)).await?.count("n")?;
         transaction.execute(sql(FORGET_SEEN)).await?;
         transaction.execute(sql(DEPLOYING)).await?;
+        transaction.execute(sql(ASK_ANEW)).await?;
         // With the commit, not after it: who runs this is gone before it could tell anybody.
         transaction.execute(wake::tell_all()).await?;
         transaction.commit().await?;
@@ -105,11 +139,11 @@ async fn lock_log(transaction: &mut Transaction<'_, Postgres>) -> Result<()> {
 }
 
 /// With the log locked.
-async fn next_log_epoch(transaction: &mut Transaction<'_, Postgres>) -> Result<()> {
-    let epoch = transaction.one(sql(NEXT_EPOCH)).await?.number("epoch")?;
+async fn next_log_base(transaction: &mut Transaction<'_, Postgres>) -> Result<()> {
+    let base = transaction.one(sql(NEXT_BASE)).await?.number("base")?;
     // A default takes no parameters; the number is ours.
     let default = format!(
-        "ALTER TABLE event ALTER COLUMN xid SET DEFAULT ({epoch}::bigint << 48) + pg_current_xact_id()::text::bigint"
+        "ALTER TABLE event ALTER COLUMN xid SET DEFAULT {base}::bigint + pg_current_xact_id()::text::bigint"
     );
     transaction.execute(sqlx::query(AssertSqlSafe(default))).await?;
     transaction.execute(sql(FORGET_COUNTS)).await?;

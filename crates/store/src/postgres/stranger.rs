@@ -41,7 +41,8 @@ const ADOPT: &str = "
     RETURNING file, name";
 const TOLD: &str = "
     UPDATE adoption SET delivered_at = clock_timestamp()
-    WHERE edge_id = $1 AND (delivered_at IS NULL OR delivered_at < clock_timestamp() - interval '30 seconds')
+    WHERE edge_id = $1 AND (delivered_at IS NULL OR delivered_at < clock_timestamp() - interval '30 seconds'
+        OR delivered_at > clock_timestamp())
     RETURNING file, name";
 const ASKED_AGAIN: &str = "DELETE FROM adoption_refusal WHERE edge_id = $1 AND file = ANY($2)";
 const REFUSED: &str = "

@@ -29,9 +29,9 @@ const VITALS: &str = "
             WHERE queued_at IS NOT NULL AND order_id IS NULL AND removing_since IS NULL LIMIT $1) n) AS queued,
         least(
             (SELECT queued_at FROM domain WHERE queued_at IS NOT NULL AND order_id IS NULL AND removing_since IS NULL
-                AND (certificate_id IS NULL) = true ORDER BY queued_at LIMIT 1),
+                AND (certificate_id IS NULL) IS true ORDER BY queued_at LIMIT 1),
             (SELECT queued_at FROM domain WHERE queued_at IS NOT NULL AND order_id IS NULL AND removing_since IS NULL
-                AND (certificate_id IS NULL) = false ORDER BY queued_at LIMIT 1)) AS queued_since,
+                AND (certificate_id IS NULL) IS false ORDER BY queued_at LIMIT 1)) AS queued_since,
         (SELECT count(*) FROM (SELECT 1 FROM acme_order WHERE ended_at IS NULL LIMIT $1) n) AS orders,
         (SELECT count(*) FROM (SELECT 1 FROM challenge WHERE created_at > '-infinity' LIMIT $1) n) AS challenges,
         (SELECT min(not_after) FROM certificate WHERE superseded_at IS NULL) AS first_expiry,
@@ -47,10 +47,12 @@ const STAYING: &str = concat!(
     working_states!(),
     " AND d.state = $1 AND d.entered_at < statement_timestamp() - $2 * interval '1 microsecond' ORDER BY d.entered_at LIMIT $3"
 );
+/// `OFFSET 0` keeps the look at a domain a look at one: joined as tables, all domains may be read for a few certificates.
 const EXPIRING: &str = "
-    SELECT d.name, c.not_before, c.not_after FROM certificate c JOIN domain d ON d.id = c.domain_id
+    SELECT d.name, c.not_before, c.not_after FROM certificate c
+    CROSS JOIN LATERAL (SELECT name FROM domain d WHERE d.id = c.domain_id
+        AND d.certificate_id = c.id AND d.removed_at IS NULL AND d.removing_since IS NULL OFFSET 0) d
     WHERE c.superseded_at IS NULL AND c.not_after <= statement_timestamp() + $1 * interval '1 microsecond'
-        AND d.certificate_id = c.id AND d.removed_at IS NULL AND d.removing_since IS NULL
     ORDER BY c.not_after LIMIT $2";
 
 const UNAPPLIED: &str = "

@@ -9,10 +9,8 @@ use std::{
     time::Duration,
 };
 
-use sqlx::{
-    ConnectOptions as _, Executor as _, PgConnection, Postgres,
-    postgres::{PgConnectOptions, PgListener, PgPoolOptions},
-};
+use holdfast_lease::session::{Hosts, Life, ask_for_writes};
+use sqlx::{Executor as _, PgConnection, Postgres, postgres::PgListener};
 use tokio::{
     sync::{Notify, watch},
     task::JoinHandle,
@@ -32,6 +30,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(30);
 /// Longer than this nobody waits for a connection, nor for an answer on it: who is silent is taken for gone, and asked anew.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A hint that was given or taken, or why not. Without it replicas poll.
+type Hint<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const TOPICS: [(Topic, u8, char); 3] =
     [(Topic::Work, 1, 'w'), (Topic::Deployments, 2, 'd'), (Topic::Events, 4, 'e')];
@@ -57,15 +58,15 @@ impl Drop for Herald {
 }
 
 impl Herald {
-    pub(super) fn start(options: PgConnectOptions) -> Self {
+    pub(super) fn start(hosts: Hosts) -> Self {
         let inner = Arc::new(Inner {
             bell: Bell::new(),
             name: Uuid::new_v4().simple().to_string(),
             untold: AtomicU8::new(0),
             more: Notify::new(),
         });
-        let tell = tokio::spawn(tell_for_ever(inner.clone(), options.clone()));
-        let listen = tokio::spawn(listen_for_ever(inner.clone(), options));
+        let tell = tokio::spawn(tell_for_ever(inner.clone(), hosts.clone()));
+        let listen = tokio::spawn(listen_for_ever(inner.clone(), hosts));
         Self { inner, tasks: [tell, listen] }
     }
 
@@ -97,8 +98,8 @@ fn notify(name: &str, letters: &str) -> Statement<Postgres> {
 }
 
 /// Sends what is untold, on a connection of its own so that it never waits behind requests.
-async fn tell_for_ever(inner: Arc<Inner>, options: PgConnectOptions) {
-    let mut connection: Option<PgConnection> = None;
+async fn tell_for_ever(inner: Arc<Inner>, hosts: Hosts) {
+    let mut connection: Option<(PgConnection, Life)> = None;
     let mut pause = FIRST_PAUSE;
     loop {
         inner.more.notified().await;
@@ -106,7 +107,7 @@ async fn tell_for_ever(inner: Arc<Inner>, options: PgConnectOptions) {
         if untold == 0 {
             continue;
         }
-        match tell(&mut connection, &options, &inner.name, untold).await {
+        match tell(&mut connection, &hosts, &inner.name, untold).await {
             Ok(()) => {
                 pause = FIRST_PAUSE;
                 sleep(PACE).await;
@@ -124,33 +125,30 @@ async fn tell_for_ever(inner: Arc<Inner>, options: PgConnectOptions) {
 }
 
 async fn tell(
-    connection: &mut Option<PgConnection>,
-    options: &PgConnectOptions,
+    connection: &mut Option<(PgConnection, Life)>,
+    hosts: &Hosts,
     name: &str,
     untold: u8,
-) -> sqlx::Result<()> {
+) -> Hint<()> {
     let letters: String = TOPICS
         .iter()
         .filter(|(_, bit, _)| untold & bit != 0)
         .map(|(_, _, letter)| *letter)
         .collect();
-    let connection = match connection {
+    connection.take_if(|(_, life)| life.is_over());
+    let (connection, _) = match connection {
         Some(connection) => connection,
-        None => connection.insert(within(options.connect()).await?),
+        None => connection.insert((hosts.connect().await?, Life::begin(Life::LONGEST))),
     };
-    within(connection.execute(notify(name, &letters))).await?;
+    timeout(PATIENCE, connection.execute(notify(name, &letters))).await??;
     Ok(())
 }
 
-async fn within<T>(answer: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
-    timeout(PATIENCE, answer).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
-}
-
 /// Listens, and after every loss of the connection wakes everybody: anything may have happened meanwhile.
-async fn listen_for_ever(inner: Arc<Inner>, options: PgConnectOptions) {
+async fn listen_for_ever(inner: Arc<Inner>, hosts: Hosts) {
     let mut pause = FIRST_PAUSE;
     loop {
-        if let Err(error) = listen(&inner, &options, &mut pause).await {
+        if let Err(error) = listen(&inner, &hosts, &mut pause).await {
             tracing::debug!(%error, "not listening; polling goes on");
         }
         sleep(pause).await;
@@ -158,39 +156,29 @@ async fn listen_for_ever(inner: Arc<Inner>, options: PgConnectOptions) {
     }
 }
 
-async fn listen(
-    inner: &Inner,
-    options: &PgConnectOptions,
-    pause: &mut Duration,
-) -> sqlx::Result<()> {
-    let mut listener = within(registered(options)).await?;
+async fn listen(inner: &Inner, hosts: &Hosts, pause: &mut Duration) -> Hint<()> {
+    let mut listener = registered(hosts).await?;
+    let life = Life::begin(Life::LONGEST);
     *pause = FIRST_PAUSE;
     // Only now: what happened before nobody told us, and what happens from here on we hear.
     for (topic, ..) in TOPICS {
         inner.bell.ring(topic);
     }
-    loop {
+    while !life.is_over() {
         match timeout(SILENCE, listener.try_recv()).await {
             Ok(Ok(Some(notification))) => hear(inner, notification.payload()),
             Ok(Ok(None)) => return Ok(()),
-            Ok(Err(error)) => return Err(error),
-            Err(_) => {
-                within(listener.execute("SELECT 1")).await?;
-            }
+            Ok(Err(error)) => return Err(error.into()),
+            // Nobody tells anything on a server that takes no writes.
+            Err(_) => timeout(PATIENCE, ask_for_writes(&mut listener)).await??,
         }
     }
+    Ok(())
 }
 
-async fn registered(options: &PgConnectOptions) -> sqlx::Result<PgListener> {
-    let pool = PgPoolOptions::new()
-        .max_connections(1)
-        .idle_timeout(None)
-        .max_lifetime(None)
-        .connect_with(options.clone())
-        .await?;
-    let mut listener = PgListener::connect_with(&pool).await?;
-    listener.eager_reconnect(false);
-    listener.listen(CHANNEL).await?;
+async fn registered(hosts: &Hosts) -> Hint<PgListener> {
+    let mut listener = hosts.listener().await?;
+    timeout(PATIENCE, listener.listen(CHANNEL)).await??;
     Ok(listener)
 }
 

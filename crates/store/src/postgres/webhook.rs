@@ -72,8 +72,10 @@ const LIST: &str = "
 const PRUNE: &str = "
     DELETE FROM delivery WHERE number IN (SELECT number FROM delivery
         WHERE ended_at < statement_timestamp() - $1 * interval '1 day' ORDER BY ended_at LIMIT $2)";
+/// By its arrival, or its leaving: of a long history the beginning is forgotten.
 const WAS_ACTIVE: &str = "
-    SELECT EXISTS (SELECT 1 FROM event WHERE domain_id = $1 AND id < $2 AND to_state = 'Active' AND from_state <> 'Active') AS was";
+    SELECT EXISTS (SELECT 1 FROM event WHERE domain_id = $1 AND id < $2 
+        AND (to_state = 'Active') <> (from_state = 'Active')) AS was";
 
 #[async_trait]
 impl Webhooks for PostgresStore {

@@ -8,9 +8,9 @@ use holdfast_model::{DomainId, Timestamp};
 use sqlx::{Postgres, postgres::PgRow};
 use uuid::Uuid;
 
-use super::{PostgresStore, known_states, known_wants, micros, sql};
+use super::{PostgresStore, known_states, known_wants, maybe_time, micros, sql};
 use crate::{
-    AccountId, Actor, Admission, Claimant, Claimed, Commit, Error, OrderLimits, Result, Room,
+    AccountId, Actor, Admission, Claimant, Claimed, Commit, Error, Lane, OrderLimits, Result, Room,
     Topic, Work, WorkBatch,
     lane::lane,
     pool::Statement,
@@ -43,7 +43,11 @@ pub(super) use take_claim;
 macro_rules! due_in {
     ($place:literal, $taken:literal) => {
         concat!(
-            "SELECT id, due_at FROM domain WHERE due_at <= statement_timestamp() AND ",
+            "SELECT id, due_at, ",
+            $place,
+            " AS place FROM domain WHERE due_at <= statement_timestamp() AND due_at >= coalesce(($9::timestamptz[])[",
+            $place,
+            "], '-infinity') AND ",
             lane!(),
             " = ($7::int[])[",
             $place,
@@ -90,8 +94,8 @@ const CLAIM: &str = concat!(
             UNION ALL SELECT * FROM five),
     claimed AS (UPDATE domain d SET ",
     take_claim!(),
-    " FROM due WHERE d.id = due.id RETURNING d.*, due.due_at AS was_due)
-    SELECT clock.now, clock.next, ",
+    " FROM due WHERE d.id = due.id RETURNING d.*, due.due_at AS was_due, due.place)
+    SELECT clock.now, clock.next, d.was_due, d.place::bigint AS place, ",
     domain_columns!(),
     " FROM (SELECT clock_timestamp() AS now,
                    (SELECT min(due_at) FROM domain WHERE due_at > statement_timestamp()) AS next) clock
@@ -115,7 +119,7 @@ const UNCLAIM: &str = "
         SELECT d.id FROM domain d JOIN unnest($1::uuid[], $2::bigint[]) AS h (id, epoch) ON h.id = d.id
         WHERE d.claim_epoch = h.epoch AND d.incarnation = $3
         ORDER BY d.id FOR UPDATE OF d)
-    UPDATE domain d SET claimed_by = NULL, incarnation = NULL, claimed_until = NULL,
+    UPDATE domain d SET claimed_by = NULL, incarnation = NULL, claimed_until = NULL, updated_at = clock_timestamp(),
         due_at = CASE WHEN d.queued_at IS NOT NULL AND d.order_id IS NULL AND d.wanted IS NULL AND d.removing_since IS NULL
                       THEN NULL ELSE clock_timestamp() END
     FROM held WHERE d.id = held.id RETURNING d.id";
@@ -124,7 +128,7 @@ const UNCLAIM: &str = "
 /// somebody may have mended them.
 pub(super) const PUT_ASIDE: &str = "
     UPDATE domain SET claimed_by = NULL, incarnation = NULL, claimed_until = NULL, queued_at = NULL,
-        due_at = clock_timestamp() + interval '1 hour'
+        due_at = clock_timestamp() + interval '1 hour', updated_at = clock_timestamp()
     WHERE id = ANY ($1) AND incarnation = $2";
 
 #[async_trait]
@@ -138,9 +142,10 @@ impl Work for PostgresStore {
             .bind(known_states())
             .bind(known_wants())
             .bind(room.lanes.map(|(lane, _)| lane.number()).to_vec())
-            .bind(room.lanes.map(|(_, own)| i64::from(own)).to_vec());
+            .bind(room.lanes.map(|(_, own)| i64::from(own)).to_vec())
+            .bind(room.begins().map(maybe_time).to_vec());
         let rows = around(Point::STORE_CLAIM, self.pool.rows("claim work", statement)).await?;
-        let (batch, aside) = batch(&rows, room.total())?;
+        let (batch, aside) = batch(&rows, room)?;
         if !aside.is_empty() {
             let statement = sql(PUT_ASIDE).bind(aside).bind(who.incarnation);
             self.pool.execute("put unreadable rows aside", statement).await?;
@@ -195,8 +200,8 @@ impl Work for PostgresStore {
         around(Point::STORE_RELEASE_DOMAIN, self.release_domain(claimed, actor)).await
     }
 
-    async fn postpone_removal(&self, claimed: &Claimed, until: Timestamp) -> Result<()> {
-        around(Point::STORE_TRANSITION, self.look_later(claimed, until)).await
+    async fn postpone_removal(&self, claimed: &Claimed, wait: Duration) -> Result<()> {
+        around(Point::STORE_TRANSITION, self.look_later(claimed, wait)).await
     }
 }
 
@@ -207,14 +212,28 @@ fn held(text: &'static str, who: &Claimant, claims: &[(DomainId, i64)]) -> State
 }
 
 /// What was claimed, and what of it cannot be read.
-fn batch(rows: &[PgRow], limit: u32) -> Result<(WorkBatch, Vec<Uuid>)> {
+fn batch(rows: &[PgRow], room: &Room) -> Result<(WorkBatch, Vec<Uuid>)> {
     // The clock's row is always there; without work it stands alone.
     let first = rows.first().ok_or(Error::NotFound("clock"))?;
     let (now, next) = (first.at("now")?, first.maybe_at("next")?);
     let taken = if first.maybe_id("id")?.is_some() { rows } else { &[] };
     let (work, aside) = sorted_out(taken)?;
     // A full batch may have left something due.
+    let limit = room.total();
     let full = limit > 0 && u32::try_from(taken.len()).is_ok_and(|got| got >= limit);
     let next_due_at = if full { Some(now) } else { next };
-    Ok((WorkBatch { now, work, next_due_at }, aside))
+    Ok((WorkBatch { now, work, next_due_at, taken_to: taken_to(taken, room)? }, aside))
+}
+
+/// By lane, when the last of these rows had been due.
+fn taken_to(taken: &[PgRow], room: &Room) -> Result<[Option<Timestamp>; Lane::ALL.len()]> {
+    let mut taken_to = [None; Lane::ALL.len()];
+    for row in taken {
+        let place = usize::try_from(row.number("place")?).unwrap_or_default();
+        let lane = room.lanes.get(place.wrapping_sub(1)).map(|(lane, _)| *lane as usize);
+        if let Some(last) = lane.and_then(|lane| taken_to.get_mut(lane)) {
+            *last = (*last).max(row.maybe_at("was_due")?);
+        }
+    }
+    Ok(taken_to)
 }

@@ -3,11 +3,22 @@
 use holdfast_model::Timestamp;
 
 use super::Fields;
-use crate::{Account, AccountId, OrderLimits, Result, Secret, Terms, budget::Budget};
+use crate::{
+    Account, AccountId, OrderLimits, Result, Secret, Terms,
+    budget::Budget,
+    moment::{LONGEST_PAUSE, honest},
+};
 
 /// The budget as it stands.
 pub(crate) fn budget(row: &impl Fields, limits: OrderLimits) -> Result<Budget> {
     Ok(Budget::new(row.maybe_at("budget_at")?, limits.per_3h))
+}
+
+/// The pause, if there is one still.
+pub(crate) fn paused_until(row: &impl Fields, now: Timestamp) -> Result<Option<Timestamp>> {
+    let Some(until) = row.maybe_at("paused_until")? else { return Ok(None) };
+    let until = honest(until, row.maybe_at("paused_at")?, now, LONGEST_PAUSE);
+    Ok(Some(until).filter(|until| *until > now))
 }
 
 pub(crate) fn account(
@@ -17,7 +28,7 @@ pub(crate) fn account(
     next_key: Option<Secret>,
 ) -> Result<Account> {
     let now = row.at("now")?;
-    let paused_until = row.maybe_at("paused_until")?.filter(|until| *until > now);
+    let paused_until = paused_until(row, now)?;
     let slot = |limits| -> Result<Option<Timestamp>> { Ok(budget(row, limits)?.next_at(now)) };
     Ok(Account {
         id: AccountId(row.id("id")?),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_model::{CertificateSummary, Domain, DomainId, State, Wanted};
+use holdfast_model::{CertificateSummary, Domain, DomainId, QueuePlace, State, Wanted};
 
 use uuid::Uuid;
 
@@ -98,10 +98,9 @@ pub(crate) fn claimed(row: &impl Fields) -> Result<Claimed> {
 }
 
 /// The place in the queue for orders; none for who does not wait there.
-pub(crate) fn place(row: &impl Fields) -> Result<Option<u64>> {
+pub(crate) fn place(row: &impl Fields) -> Result<QueuePlace> {
     let count = |column| Ok::<_, Error>(u64::try_from(row.number(column)?).unwrap_or(0));
-    let (own, other) = (count("own")?, count("other")?);
-    Ok((own > 0).then_some(crate::lane::place(own, other, count("renews")? > 0)))
+    Ok(crate::lane::place(count("own")?, count("other")?, row.flag("renews")?))
 }
 
 fn summary(row: &impl Fields) -> Result<Option<CertificateSummary>> {

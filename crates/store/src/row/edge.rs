@@ -97,11 +97,27 @@ pub(crate) struct EdgeView {
     complaint: Option<Note>,
 }
 
+/// When something was deployed, and when that is asked.
+#[derive(Clone, Copy)]
+struct Deployed {
+    at: Option<Timestamp>,
+    now: Timestamp,
+}
+
+impl Deployed {
+    /// Did the edge look since? Where a wrong clock put either moment in the future, what the edge
+    /// says to have applied decides.
+    fn was_before(self, view: &EdgeView) -> bool {
+        let (Some(at), Some(seen)) = (self.at, view.seen_at) else { return false };
+        if at > self.now || seen > self.now { view.reached } else { seen > at }
+    }
+}
+
 /// Puts together how a deployment stands: one row per edge of the group, or one without an edge.
 pub(crate) fn report(rows: &[impl Fields]) -> Result<DeploymentStatus> {
     let Some(first) = rows.first() else { return Ok(DeploymentStatus::default()) };
     let mut status = DeploymentStatus::default();
-    let deployed_at = first.maybe_at("updated_at")?;
+    let deployed = Deployed { at: first.maybe_at("updated_at")?, now: first.at("now")? };
     let desired = first.maybe_text("desired")?;
     if let Some(number) = first.maybe_number("deployed")? {
         status.revision = Some(Revision { epoch: first.number("epoch")?, number });
@@ -109,7 +125,7 @@ pub(crate) fn report(rows: &[impl Fields]) -> Result<DeploymentStatus> {
     }
     for row in rows {
         if let Some(view) = view(row)? {
-            add(&mut status, desired.as_deref(), deployed_at, view);
+            add(&mut status, desired.as_deref(), deployed, view);
         }
     }
     Ok(status)
@@ -152,13 +168,8 @@ fn is_helpless(complaint: &Note) -> bool {
     matches!(&*complaint.code, "edge-proxy-unreachable" | "edge-disk")
 }
 
-fn add(
-    status: &mut DeploymentStatus,
-    desired: Option<&str>,
-    deployed_at: Option<Timestamp>,
-    view: EdgeView,
-) {
-    if let (Some(sha256), Some(at)) = (&view.sha256, view.seen_at)
+fn add(status: &mut DeploymentStatus, desired: Option<&str>, deployed: Deployed, view: EdgeView) {
+    if let (Some(sha256), Some(at)) = (&view.sha256, view.seen_at.map(|at| at.min(deployed.now)))
         && status.seen.as_ref().is_none_or(|before| before.at < at)
     {
         status.seen = Some(Seen { sha256: sha256.clone(), not_after: view.not_after, at });
@@ -168,7 +179,7 @@ fn add(
     }
     status.live += 1;
     // A report from before the deployment says nothing of it: neither that the name is gone nor that it is refused.
-    let looked_since = view.seen_at.is_some_and(|seen| deployed_at.is_some_and(|at| seen > at));
+    let looked_since = deployed.was_before(&view);
     let as_desired = match desired {
         Some(_) => view.sha256.as_deref() == desired,
         // A look that failed is not one that saw nothing.
@@ -183,5 +194,37 @@ fn add(
         _ if as_desired => status.serving += 1,
         Some(note) => status.refused.push((view.edge, note)),
         None => status.behind += 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_look_counts_if_it_was_made_since_or_if_the_edge_has_applied_what_a_wrong_clock_dated() {
+        let now = Timestamp::from_seconds(1_800_000_000);
+        let (before, later) = (now.minus(Duration::from_secs(9)), now.plus(Duration::from_secs(9)));
+        let earlier = before.minus(Duration::from_secs(9));
+        let looked = |deployed, seen, reached| {
+            let view = EdgeView {
+                edge: String::new(),
+                live: true,
+                reached,
+                sha256: None,
+                error: None,
+                seen_at: seen,
+                not_after: None,
+                complaint: None,
+            };
+            Deployed { at: Some(deployed), now }.was_before(&view)
+        };
+        assert!(looked(earlier, Some(before), false) && !looked(before, Some(earlier), true));
+        assert!(!looked(before, None, true));
+        // Either moment is in the future.
+        assert!(looked(later, Some(before), true) && !looked(later, Some(before), false));
+        assert!(looked(before, Some(later), true) && !looked(before, Some(later), false));
     }
 }

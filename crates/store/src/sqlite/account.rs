@@ -1,14 +1,15 @@
 //! ACME accounts, their pause and their budget, and the terms they agreed to.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use holdfast_gateway::point::{Point, around};
-use holdfast_model::Timestamp;
 use uuid::Uuid;
 
 use super::{SqliteStore, add::SEAL, now, sql, time};
 use crate::{
     Account, AccountId, Accounts, Error, NewAccount, OrderLimits, Result, Secret, Terms, Topic,
-    query::account::{FORGOTTEN, JOURNAL_NEXT, NEXT, PAUSE, REGISTERED, TERMS},
+    query::account::{FORGOTTEN, JOURNAL_NEXT, NEXT, REGISTERED, TERMS},
     row::{Fields as _, account, terms},
     seal::Place,
 };
@@ -21,6 +22,10 @@ const READ: &str = "
 const JOURNAL: &str = "
     INSERT INTO acme_account (id, directory, email, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT (directory) DO NOTHING";
 const DROP_NEXT: &str = "DELETE FROM sealed WHERE owner = 'account-next' AND id = $1";
+/// A pause that was noted in the future is none that could be shortened. `$4` is now.
+const PAUSE: &str = "
+    UPDATE acme_account SET paused_until = $2, pause_reason = $3, paused_at = $4
+    WHERE id = $1 AND (paused_until IS NULL OR paused_at > $4 OR paused_until < $2)";
 const KEEP_TERMS: &str = "
     INSERT INTO terms (directory, url, seen_at, agreed_at) VALUES ($1, $2, $4, CASE WHEN $3 THEN $4 END)
     ON CONFLICT (directory) DO UPDATE SET seen_at = excluded.seen_at,
@@ -45,7 +50,9 @@ impl Accounts for SqliteStore {
     ) -> Result<()> {
         let statement = sql(REGISTERED).bind(id.0).bind(url).bind(email);
         let keep = self.writer.execute("keep an account's URL", statement);
-        found(around(Point::STORE_ACCOUNT_REGISTERED, keep).await?.rows_affected())
+        found(around(Point::STORE_ACCOUNT_REGISTERED, keep).await?.rows_affected())?;
+        self.tell(&[Topic::Work]);
+        Ok(())
     }
 
     async fn account_forgotten(&self, id: AccountId) -> Result<()> {
@@ -67,8 +74,9 @@ impl Accounts for SqliteStore {
         around(Point::STORE_ACCOUNT_REGISTERED, self.change_key(id)).await
     }
 
-    async fn pause_account(&self, id: AccountId, until: Timestamp, reason: &str) -> Result<()> {
-        let statement = sql(PAUSE).bind(id.0).bind(time(until)).bind(reason);
+    async fn pause_account(&self, id: AccountId, wait: Duration, reason: &str) -> Result<()> {
+        let (now, id) = (now(), id.0);
+        let statement = sql(PAUSE).bind(id).bind(time(now.plus(wait))).bind(reason).bind(time(now));
         around(Point::STORE_PAUSE, self.writer.execute("pause an account", statement)).await?;
         self.tell(&[Topic::Work]);
         Ok(())

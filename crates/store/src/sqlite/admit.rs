@@ -5,7 +5,9 @@ use std::time::Duration;
 use holdfast_model::Timestamp;
 
 use super::{
-    SqliteStore, Tx, known_states, known_wants, now, sql, time,
+    SqliteStore, Tx, known_states, known_wants,
+    moment::BUDGET,
+    now, sql, time,
     work::{lapse_delay, read_claimed, take_claim},
 };
 use crate::{
@@ -13,7 +15,7 @@ use crate::{
     budget::Room,
     lane::turns_of_new,
     query::order::IN_FLIGHT,
-    row::{Fields as _, budget},
+    row::{Fields as _, budget, paused_until},
 };
 
 /// In the queue, and in nobody's hands. `$1` is the time.
@@ -29,7 +31,8 @@ macro_rules! queued {
 
 const WAITING: &str =
     concat!("SELECT EXISTS (SELECT 1 FROM domain WHERE ", queued!("$1"), ") AS waiting");
-const ACCOUNT: &str = "SELECT paused_until, budget_at, turn FROM acme_account WHERE id = $1";
+const ACCOUNT: &str =
+    "SELECT paused_until, paused_at, budget_at, turn FROM acme_account WHERE id = $1";
 
 /// Those who may be given an order, with or without a certificate, who has waited longest first.
 macro_rules! waiting {
@@ -99,10 +102,15 @@ async fn room(
 ) -> Result<Room> {
     let row = transaction.row(sql(ACCOUNT).bind(account.0)).await?;
     let row = row.ok_or(Error::NotFound("account"))?;
+    let mut left = budget(&row, limits)?;
+    if left.is_beyond_capacity(now) {
+        let mended = sql(BUDGET).bind(account.0).bind(time(now));
+        left = budget(&transaction.one(mended).await?, limits)?;
+    }
     Ok(Room {
         now,
-        paused_until: row.maybe_at("paused_until")?.filter(|until| *until > now),
-        budget: budget(&row, limits)?,
+        paused_until: paused_until(&row, now)?,
+        budget: left,
         in_flight: transaction.one(sql(IN_FLIGHT).bind(account.0)).await?.count("n")?,
         turn: row.number("turn")?,
     })

@@ -4,6 +4,6 @@ use holdfast_model::Timestamp;
 use time::OffsetDateTime;
 
 #[expect(clippy::disallowed_methods, reason = "here this process's clock is the store's clock")]
-pub(super) fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     Timestamp::from(OffsetDateTime::now_utc())
 }

@@ -1,6 +1,6 @@
 //! Committing a step: the domain's row by compare-and-swap, its history and what the step produced, in one transaction.
 
-use holdfast_model::Note;
+use holdfast_model::{Note, Timestamp};
 use sqlx::Sqlite;
 use uuid::Uuid;
 
@@ -121,8 +121,9 @@ impl SqliteStore {
 }
 
 fn moved(before: &Claimed, commit: &Commit, certificate: Option<Uuid>) -> Statement<Sqlite> {
-    let transition = &commit.transition;
+    let (transition, now) = (&commit.transition, now());
     let error = transition.last_error.as_ref();
+    let past = |at: Option<Timestamp>| maybe_time(at.map(|at| at.min(now)));
     sql(MOVE)
         .bind(before.domain.id.0)
         .bind(before.epoch)
@@ -130,18 +131,18 @@ fn moved(before: &Claimed, commit: &Commit, certificate: Option<Uuid>) -> Statem
         .bind(before.incarnation)
         .bind(transition.state.as_str())
         .bind(i64::from(transition.attempt))
-        .bind(time(transition.entered_at))
-        .bind(maybe_time(transition.next_attempt_at))
-        .bind(maybe_time(transition.queued_at))
+        .bind(time(transition.entered_at.min(now)))
+        .bind(maybe_time(transition.next_attempt_as_of(now)))
+        .bind(past(transition.queued_at))
         .bind(i64::from(transition.failures))
-        .bind(maybe_time(transition.failing_since))
+        .bind(past(transition.failing_since))
         .bind(error.map(|note| note.code.to_string()))
         .bind(error.map(|note: &Note| note.detail.as_str()))
         .bind(commit.answers_request)
         .bind(commit.order_ends(before))
         .bind(certificate)
         .bind(commit.keeps_claim(before))
-        .bind(time(now()))
+        .bind(time(now))
 }
 
 async fn tell_history(transaction: &mut Tx, before: &Claimed, commit: &Commit) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use holdfast_gateway::point::{Point, around};
-use holdfast_model::{Domain, DomainId, Hostname, State, Wanted};
+use holdfast_model::{Domain, DomainId, Hostname, QueuePlace, State, Wanted};
 use sqlx::Sqlite;
 
 use super::{SqliteStore, event, now, sql, time};
@@ -10,6 +10,8 @@ pub(super) use crate::query::{domain::BY_ID, select_domain};
 use crate::{
     Actor, Added, DomainFilter, DomainPatch, Domains, Error, Fence, NewDomain, Page, Paged, Result,
     Topic,
+    lane::COUNTED_PLACES,
+    maintenance::FOLDED,
     page::{name_after, paged, prefix_range},
     pool::Statement,
     query::domain::{BY_NAME, LIST, LIST_BOTH, LIST_STATE, LIST_TENANT},
@@ -17,9 +19,11 @@ use crate::{
 };
 
 /// Who holds the row is left in peace: the commit, or the end of the claim, sees what was asked for. `$2` is the time.
+/// Whoever writes `due_at` also writes `updated_at`: a row that was written in the future is found
+/// by it.
 macro_rules! due_unless_claimed {
     () => {
-        "due_at = CASE WHEN claimed_until > $2 THEN due_at ELSE $2 END"
+        "due_at = CASE WHEN claimed_until > $2 THEN due_at ELSE $2 END, updated_at = $2"
     };
 }
 pub(super) use due_unless_claimed;
@@ -38,24 +42,42 @@ const REVOKE: &str = "
     UPDATE domain SET revoke = 1 WHERE id = $1 AND removed_at IS NULL AND removing_since IS NOT NULL";
 const KNOWN: &str = "SELECT id FROM domain WHERE id = $1";
 
+/// With a tail longer than is read, what stood when the last of what is read happened.
 const COUNTS: &str = "
+    WITH tail AS MATERIALIZED (
+        SELECT kind, from_state, to_state FROM event WHERE id > (SELECT folded_id FROM event_log) ORDER BY id LIMIT $1)
     SELECT state, sum(n) AS n FROM (
         SELECT state, count AS n FROM state_count
         UNION ALL
-        SELECT to_state, 1 FROM event WHERE id > (SELECT folded_id FROM event_log) AND kind = 'transition'
+        SELECT to_state, 1 FROM tail WHERE kind = 'transition'
         UNION ALL
-        SELECT from_state, -1 FROM event WHERE id > (SELECT folded_id FROM event_log) AND kind = 'transition'
+        SELECT from_state, -1 FROM tail WHERE kind = 'transition'
     ) WHERE state IS NOT NULL GROUP BY state HAVING sum(n) > 0";
 
-/// The place among those that are like it, and how many are not.
-const PLACE: &str = "
-    SELECT count(*) FILTER (WHERE (q.certificate_id IS NULL) = (d.certificate_id IS NULL) AND (q.queued_at, q.id) <= (d.queued_at, d.id))
-               AS own,
-           count(*) FILTER (WHERE (q.certificate_id IS NULL) <> (d.certificate_id IS NULL)) AS other,
-           count(*) FILTER (WHERE d.certificate_id IS NOT NULL) AS renews
-    FROM domain d JOIN domain q
-    WHERE d.id = $1 AND d.queued_at IS NOT NULL AND d.order_id IS NULL AND d.removing_since IS NULL
-      AND q.queued_at IS NOT NULL AND q.order_id IS NULL AND q.removing_since IS NULL";
+/// The place among those that are like it, and how many are not; counted as far as a place is told.
+macro_rules! place_among {
+    ($alike:literal, $other:literal, $renews:literal) => {
+        concat!(
+            "SELECT (SELECT count(*) FROM (SELECT 1 FROM domain q
+                WHERE q.queued_at IS NOT NULL AND q.order_id IS NULL AND q.removing_since IS NULL
+                  AND (q.certificate_id IS NULL) ",
+            $alike,
+            " AND (q.queued_at, q.id) <= (d.queued_at, d.id) LIMIT $2) n) AS own,
+                (SELECT count(*) FROM (SELECT 1 FROM domain q
+                WHERE q.queued_at IS NOT NULL AND q.order_id IS NULL AND q.removing_since IS NULL
+                  AND (q.certificate_id IS NULL) ",
+            $other,
+            " LIMIT $2) n) AS other, ",
+            $renews,
+            " AS renews
+            FROM domain d WHERE d.id = $1 AND d.queued_at IS NOT NULL AND d.order_id IS NULL AND d.removing_since IS NULL
+                AND (d.certificate_id IS NULL) ",
+            $alike
+        )
+    };
+}
+const PLACE: &str =
+    concat!(place_among!("= 1", "= 0", "0"), " UNION ALL ", place_among!("= 0", "= 1", "1"));
 
 const WANT_MOVED: &str = concat!(
     "UPDATE domain SET wanted = 'renew', wanted_seen = 0, ",
@@ -133,7 +155,7 @@ impl Domains for SqliteStore {
     }
 
     async fn counts(&self) -> Result<Vec<(State, u64)>> {
-        let rows = self.readers.rows("count domains", sql(COUNTS)).await?;
+        let rows = self.readers.rows("count domains", sql(COUNTS).bind(i64::from(FOLDED))).await?;
         let mut counts = Vec::new();
         for row in rows {
             let (state, n) = (row.text("state")?.parse(), row.number("n")?);
@@ -145,9 +167,10 @@ impl Domains for SqliteStore {
         Ok(counts)
     }
 
-    async fn queue_place(&self, id: DomainId) -> Result<Option<u64>> {
-        let row = self.readers.one("find a place in the queue", sql(PLACE).bind(id.0)).await?;
-        place(&row)
+    async fn queue_place(&self, id: DomainId) -> Result<Option<QueuePlace>> {
+        let statement = sql(PLACE).bind(id.0).bind(COUNTED_PLACES);
+        let row = self.readers.row("find a place in the queue", statement).await?;
+        row.as_ref().map(place).transpose()
     }
 
     async fn want_moved(

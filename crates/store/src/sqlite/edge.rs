@@ -21,13 +21,14 @@ use crate::{
 
 const LIVE: Duration = Duration::from_secs(30);
 
-/// An edge `e` as people see it; `$1` is since when it counts as live.
+/// An edge `e` as people see it; `$1` is since when it counts as live. A sign of life in the future
+/// is none.
 macro_rules! select_edge {
     ($where:literal) => {
         concat!(
-            "SELECT e.*, e.last_seen_at > $1 AS live,
-                (SELECT count(*) FROM deployment p, revision r WHERE p.edge_group = e.edge_group
-                    AND p.revision > CASE WHEN e.epoch = r.epoch THEN e.revision ELSE 0 END) AS behind,
+            "SELECT e.*, e.last_seen_at > $1 AND e.last_seen_at <= $1 + 35000000 AS live,
+                (SELECT count(*) FROM (SELECT 1 FROM revision r CROSS JOIN deployment p WHERE p.edge_group = e.edge_group
+                    AND p.revision > CASE WHEN e.epoch = r.epoch THEN e.revision ELSE 0 END LIMIT 10000) newer) AS behind,
                 (SELECT count(*) FROM (SELECT 1 FROM observation o JOIN domain d ON d.id = o.domain_id AND d.edge_group = e.edge_group
                     WHERE o.edge_id = e.id AND o.error_code IS NOT NULL LIMIT 1001) refused) AS refusals,
                 (SELECT count(*) FROM stranger s WHERE s.edge_id = e.id) AS strangers,
@@ -57,7 +58,7 @@ const LATEST: &str = "SELECT epoch, number AS revision FROM revision";
 
 // One statement, so that the counter and the rows are of the same moment.
 const CHANGES: &str = "
-    SELECT r.epoch, r.number AS latest, p.name, p.domain_id, p.certificate_id, p.revision, c.sha256
+    SELECT r.epoch, r.number AS latest, r.floor, p.name, p.domain_id, p.certificate_id, p.revision, c.sha256
     FROM revision r
     LEFT JOIN (SELECT * FROM deployment WHERE edge_group = $1 AND revision > $2 ORDER BY revision LIMIT $3) p
     LEFT JOIN certificate c ON c.id = p.certificate_id
@@ -82,8 +83,9 @@ macro_rules! status {
         concat!(
             "
     SELECT d.id AS domain, r.epoch, p.revision AS deployed, p.certificate_id, p.updated_at, c.sha256 AS desired,
-        e.name AS edge, e.last_seen_at > $2 AS live, coalesce(e.epoch = r.epoch AND e.revision >= p.revision, 0) AS reached,
-        e.error_code AS complaint_code, e.error_detail AS complaint_detail, coalesce(e.last_seen_at > p.updated_at, 0) AS heard,
+        $2 + 30000000 AS now, e.name AS edge,
+        coalesce(e.last_seen_at > $2 AND e.last_seen_at <= $2 + 35000000, 0) AS live, coalesce(e.epoch = r.epoch AND e.revision >= p.revision, 0) AS reached,
+        e.error_code AS complaint_code, e.error_detail AS complaint_detail, coalesce(e.last_seen_at > p.updated_at OR p.updated_at > $2 + 30000000, 0) AS heard,
         o.sha256 AS seen_sha256, o.error_code, o.error_detail, o.seen_at,
         (SELECT max(s.not_after) FROM certificate s WHERE s.sha256 = o.sha256) AS seen_not_after
     FROM domain d JOIN revision r

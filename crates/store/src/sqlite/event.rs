@@ -8,7 +8,7 @@ use sqlx::Sqlite;
 
 use super::{SqliteStore, Tx, now, sql, time};
 use crate::{
-    Actor, Event, EventCursor, Events, Page, Paged, Result, Topic,
+    Actor, Event, EventCursor, EventLag, Events, Page, Paged, Result, Topic,
     page::{number_after, paged},
     pool::Statement,
     row::{Fields as _, event},
@@ -48,6 +48,11 @@ impl Events for SqliteStore {
             return Ok(EventCursor::default());
         };
         Ok(EventCursor { xid: row.number("xid")?, id: row.number("id")? })
+    }
+
+    /// One writer at a time: what is committed can be read.
+    async fn event_lag(&self) -> Result<EventLag> {
+        Ok(EventLag::default())
     }
 
     async fn notice(&self, actor: &Actor, kind: &str, subject: &str, detail: &str) -> Result<()> {

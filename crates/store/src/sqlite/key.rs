@@ -2,13 +2,17 @@
 
 use async_trait::async_trait;
 use sqlx::{Sqlite, sqlite::SqliteRow};
+use uuid::Uuid;
 
-use super::{SqliteStore, Tx, now, sql, time, writer::Writer};
+use super::{SqliteStore, Tx, event::note, now, sql, time, writer::Writer};
 use crate::{
-    Error, Keys, MasterKey, Result, Rotation, Secret,
+    Actor, Error, Keys, MasterKey, ResealCursor, Resealed, Result, Rotation, SealedValue, Secret,
+    Topic,
     key::random,
     keyring::{WrappedKey, make, rewrap},
     pool::Statement,
+    query::sealed::{BEGIN_ROTATION, END_ROTATION, LEFT, NAME, OLDER, ROTATING},
+    rotation::{next_after, start},
     row::Fields as _,
     seal::Place,
 };
@@ -25,13 +29,10 @@ const NEW_KEY: &str =
 const NEWEST: &str = "SELECT coalesce(max(id), 0) AS id FROM sealing_key";
 const REWRAP: &str = "UPDATE sealing_key SET wrapped = $2, master_key = $3 WHERE id = $1";
 
-const OLDER: &str = "
-    SELECT owner, id, value FROM sealed WHERE sealing_key < $1 ORDER BY sealing_key LIMIT $2";
 const RESEAL: &str = "
     UPDATE sealed SET sealing_key = $4, value = $5 WHERE owner = $1 AND id = $2 AND value = $3";
 const DROP_UNUSED: &str = "
     DELETE FROM sealing_key WHERE id < $1 AND NOT EXISTS (SELECT 1 FROM sealed s WHERE s.sealing_key = sealing_key.id)";
-const ANY_OLDER: &str = "SELECT EXISTS (SELECT 1 FROM sealed WHERE sealing_key < $1) AS older";
 
 const FIRST_SEALED: &str = "
     INSERT INTO sealed (owner, id, sealing_key, value) VALUES ($1, $2, $3, $4) ON CONFLICT (owner, id) DO NOTHING";
@@ -44,30 +45,70 @@ impl Keys for SqliteStore {
         let mut transaction = self.writer.begin("make a data key").await?;
         let newest = transaction.one(sql(NEWEST)).await?.number("id")?;
         transaction.execute(insert(&make(&master, newest + 1)?)).await?;
+        transaction.execute(sql(BEGIN_ROTATION).bind((newest + 1).to_string())).await?;
         transaction.commit().await?;
         self.load_keys().await
     }
 
-    async fn reseal(&self, limit: u32) -> Result<Rotation> {
-        let newest = self.keyring.newest_id()?;
+    async fn reseal(&self, after: Option<&ResealCursor>, limit: u32) -> Result<Resealed> {
+        let key = self.keyring.newest_id()?;
+        let (from, owner, id) = start(after);
+        let older = sql(OLDER).bind(key).bind(from).bind(owner).bind(id).bind(i64::from(limit));
         let mut transaction = self.writer.begin("seal anew").await?;
-        let rows = transaction.rows(sql(OLDER).bind(newest).bind(i64::from(limit))).await?;
-        let mut resealed = 0;
-        for row in rows {
+        let rows = transaction.rows(older).await?;
+        let (mut resealed, mut left) = (0, Vec::new());
+        for row in &rows {
             let (owner, id, value) = (row.text("owner")?, row.id("id")?, row.bytes("value")?);
             // What a newer release seals it will seal anew itself.
-            let Some(place) = Place::read(&owner, id) else { continue };
-            let secret = self.unseal(place, &value)?;
+            let opened = match Place::read(&owner, id) {
+                None => None,
+                Some(place) => self.if_it_opens(place, &value)?.map(|secret| (place, secret)),
+            };
+            let Some((place, secret)) = opened else {
+                left.push(named(&mut transaction, owner, id).await?);
+                continue;
+            };
             let sealed = self.keyring.seal(place, &secret)?;
             let statement = sql(RESEAL).bind(place.owner).bind(id).bind(value);
             let statement = statement.bind(sealed.key).bind(sealed.value);
             resealed += transaction.execute(statement).await?.rows_affected();
         }
-        transaction.execute(sql(DROP_UNUSED).bind(newest)).await?;
-        let older = transaction.one(sql(ANY_OLDER).bind(newest)).await?.flag("older")?;
         transaction.commit().await?;
-        // The keys that were dropped stay on the ring: a reader may hold a value from before.
-        Ok(Rotation { resealed, complete: !older })
+        let next = next_after(&rows, limit)?;
+        Ok(Resealed {
+            key,
+            seen: u64::try_from(rows.len()).unwrap_or(u64::MAX),
+            resealed,
+            left,
+            next,
+        })
+    }
+
+    async fn is_rotating(&self) -> Result<bool> {
+        Ok(self.readers.row("look for a rotation", sql(ROTATING)).await?.is_some())
+    }
+
+    async fn end_rotation(&self, rotation: &Rotation, actor: &Actor) -> Result<()> {
+        let mut transaction = self.writer.begin("end a rotation").await?;
+        // The keys that are dropped stay on the ring: a reader may hold a value from before.
+        transaction.execute(sql(DROP_UNUSED).bind(rotation.key)).await?;
+        let end = sql(END_ROTATION).bind(rotation.key.to_string());
+        if transaction.execute(end).await?.rows_affected() > 0 {
+            note(&mut transaction, actor, "key-rotated", "data-key", &rotation.told()).await?;
+        }
+        transaction.commit().await?;
+        self.tell(&[Topic::Events]);
+        Ok(())
+    }
+
+    async fn sealed_before(&self, limit: u32) -> Result<Vec<SealedValue>> {
+        let mut transaction = self.writer.begin("find what is left").await?;
+        let mut left = Vec::new();
+        for row in transaction.rows(sql(LEFT).bind(i64::from(limit))).await? {
+            left.push(named(&mut transaction, row.text("owner")?, row.id("id")?).await?);
+        }
+        transaction.abandon().await?;
+        Ok(left)
     }
 
     async fn rewrap(&self, new: &MasterKey) -> Result<()> {
@@ -88,6 +129,11 @@ impl Keys for SqliteStore {
         let made = self.cluster_secret.get_or_try_init(|| self.make_cluster_secret());
         made.await.cloned()
     }
+}
+
+async fn named(transaction: &mut Tx, owner: String, id: Uuid) -> Result<SealedValue> {
+    let row = transaction.row(sql(NAME).bind(owner.clone()).bind(id)).await?;
+    Ok(SealedValue { owner, id, name: row.map(|row| row.text("name")).transpose()? })
 }
 
 async fn name_master_key(transaction: &mut Tx, master: &MasterKey) -> Result<()> {
@@ -153,6 +199,15 @@ impl SqliteStore {
     /// Opens a value. No other process makes keys here: one that is not known is none.
     pub(super) fn unseal(&self, place: Place, value: &[u8]) -> Result<Secret> {
         self.keyring.open(place, value)?.ok_or(Error::Unsealable(place.owner))
+    }
+
+    /// None when it does not open, however often one tries.
+    fn if_it_opens(&self, place: Place, value: &[u8]) -> Result<Option<Secret>> {
+        match self.unseal(place, value) {
+            Ok(secret) => Ok(Some(secret)),
+            Err(Error::Unsealable(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     async fn make_cluster_secret(&self) -> Result<Secret> {

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use holdfast_gateway::point::{Point, around};
 use holdfast_model::Timestamp;
 use sqlx::sqlite::SqliteRow;
 use uuid::Uuid;
@@ -11,6 +10,7 @@ use uuid::Uuid;
 use super::{SqliteStore, now, sql, time};
 use crate::{
     Fence, Maintenance, Restored, Result, SweepCursor, Swept, Topic,
+    maintenance::FOLDED,
     migration::{SQLITE, newest},
     row::Fields as _,
 };
@@ -21,9 +21,12 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 const PING: &str = "SELECT count(*) FROM setting";
 const SCHEMA: &str = "SELECT coalesce(max(version), 0) AS version FROM holdfast_migration";
 
+const WRITTEN: &str = "
+    INSERT INTO setting (key, value) VALUES ('written_at', $1) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+
 const TAIL: &str = "
     SELECT count(*) AS n, max(id) AS last FROM (
-        SELECT id FROM event WHERE id > (SELECT folded_id FROM event_log) ORDER BY id LIMIT 10000)";
+        SELECT id FROM event WHERE id > (SELECT folded_id FROM event_log) ORDER BY id LIMIT $1)";
 const FOLD: &str = "
     INSERT INTO state_count (state, count)
     SELECT state, sum(n) FROM (
@@ -34,35 +37,19 @@ const FOLD: &str = "
             WHERE id > (SELECT folded_id FROM event_log) AND id <= $1 AND kind = 'transition'
     ) WHERE state IS NOT NULL GROUP BY state
     ON CONFLICT (state) DO UPDATE SET count = count + excluded.count";
-const FOLDED: &str = "UPDATE event_log SET folded_id = $1";
-
-const SWEEP: &str = "DELETE FROM challenge WHERE created_at < $1";
-
-/// Only what the counts have taken in may go.
-const PRUNE_NOTICES: &str = "
-    DELETE FROM event WHERE id IN (
-        SELECT id FROM event WHERE domain_id IS NULL AND at < $1 AND id <= (SELECT folded_id FROM event_log)
-        ORDER BY at LIMIT $2)";
-const REMOVED: &str = "
-    SELECT id FROM domain WHERE removed_at IS NOT NULL AND NOT pruned AND removed_at < $1 ORDER BY removed_at LIMIT $2";
-const PRUNE_HISTORY: &str = "
-    DELETE FROM event WHERE domain_id = $1 AND id <= (SELECT folded_id FROM event_log)";
-const PRUNED: &str = "
-    UPDATE domain SET pruned = 1 WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM event WHERE domain_id = $1)";
-const PRUNE_ORDERS: &str = "
-    DELETE FROM acme_order WHERE id IN (SELECT id FROM acme_order WHERE ended_at < $1 ORDER BY ended_at LIMIT $2)";
+const FOLDED_TO: &str = "UPDATE event_log SET folded_id = $1";
 
 /// Nobody would look at them ever again.
 const FORGOTTEN: &str = "
-    UPDATE domain SET due_at = $1 WHERE id IN (
-        SELECT id FROM domain WHERE due_at IS NULL AND state = 'Active' AND removing_since IS NULL AND removed_at IS NULL
+    UPDATE domain SET due_at = $1, updated_at = $1 WHERE id IN (
+        SELECT id FROM domain INDEXED BY domain_forgotten WHERE due_at IS NULL AND state = 'Active' AND removing_since IS NULL AND removed_at IS NULL
         ORDER BY id LIMIT $2)";
 const PAGE: &str = "
     SELECT id, domain_id, not_after, not_after - (not_after - not_before) / 10 AS renew_by FROM certificate
     WHERE superseded_at IS NULL AND (not_after, id) > ($1, $2) AND not_after < $3 ORDER BY not_after, id LIMIT $4";
 /// A next look in the last tenth of a certificate's life, or later, comes too late to renew it.
 const TOO_LATE: &str = "
-    UPDATE domain SET due_at = $2 WHERE id = $4 AND certificate_id = $1 AND state = 'Active'
+    UPDATE domain SET due_at = $2, updated_at = $2 WHERE id = $4 AND certificate_id = $1 AND state = 'Active'
         AND removing_since IS NULL AND removed_at IS NULL AND (claimed_until IS NULL OR claimed_until < $2) AND due_at > $3";
 
 const MOVING_FROM: &str = "SELECT value FROM setting WHERE key = 'moving_from'";
@@ -79,30 +66,37 @@ impl Maintenance for SqliteStore {
         Ok(now())
     }
 
+    fn shortage(&self) -> Option<String> {
+        None
+    }
+
     async fn schema(&self) -> Result<(i64, i64)> {
         let applied = self.readers.one("read the schema's version", sql(SCHEMA)).await?;
         Ok((applied.number("version")?, newest(SQLITE)))
     }
 
+    async fn check_writes(&self) -> Result<()> {
+        self.readers.damage().check()?;
+        self.room.check()?;
+        let check = sql(WRITTEN).bind(time(now()).to_string());
+        self.writer.execute_soon("check that the database can be written", check).await
+    }
+
+    async fn log_bytes(&self) -> u64 {
+        std::fs::metadata(&self.log).map_or(0, |metadata| metadata.len())
+    }
+
     async fn fold_counts(&self, fence: Option<&Fence>) -> Result<u64> {
         let mut transaction = self.fenced("fold counts", fence).await?;
-        let tail = transaction.one(sql(TAIL)).await?;
+        let tail = transaction.one(sql(TAIL).bind(i64::from(FOLDED))).await?;
         let Some(last) = tail.maybe_number("last")? else {
             transaction.abandon().await?;
             return Ok(0);
         };
         transaction.execute(sql(FOLD).bind(last)).await?;
-        transaction.execute(sql(FOLDED).bind(last)).await?;
+        transaction.execute(sql(FOLDED_TO).bind(last)).await?;
         transaction.commit().await?;
         Ok(u64::try_from(tail.number("n")?).unwrap_or(0))
-    }
-
-    async fn sweep_challenges(&self, fence: Option<&Fence>) -> Result<u64> {
-        let sweep = sql(SWEEP).bind(time(now().minus(10 * DAY)));
-        let mut transaction = self.fenced("sweep challenges", fence).await?;
-        let swept = transaction.execute(sweep).await?.rows_affected();
-        around(Point::STORE_CHALLENGE_DROP, transaction.commit()).await?;
-        Ok(swept)
     }
 
     async fn prune_lease_history(
@@ -162,23 +156,8 @@ impl Maintenance for SqliteStore {
         Ok(Swept { nudged, next: last.map(cursor).transpose()? })
     }
 
-    async fn prune_events(&self, fence: Option<&Fence>, days: u32, limit: u32) -> Result<u64> {
-        let (age, limit) = (time(now().minus(days * DAY)), i64::from(limit));
-        let mut transaction = self.fenced("prune events", fence).await?;
-        let notices = sql(PRUNE_NOTICES).bind(age).bind(limit);
-        let mut pruned = transaction.execute(notices).await?.rows_affected();
-        let orders = sql(PRUNE_ORDERS).bind(age).bind(limit);
-        pruned += transaction.execute(orders).await?.rows_affected();
-        for row in transaction.rows(sql(REMOVED).bind(age).bind(limit)).await? {
-            if pruned >= u64::try_from(limit).unwrap_or(0) {
-                break;
-            }
-            let id = row.id("id")?;
-            pruned += transaction.execute(sql(PRUNE_HISTORY).bind(id)).await?.rows_affected();
-            transaction.execute(sql(PRUNED).bind(id)).await?;
-        }
-        transaction.commit().await?;
-        Ok(pruned)
+    async fn refresh_statistics(&self, fence: Option<&Fence>) -> Result<u64> {
+        self.optimize(fence).await.map(u64::from)
     }
 
     async fn moving_from(&self) -> Result<Option<String>> {
@@ -191,6 +170,11 @@ impl Maintenance for SqliteStore {
         let mut transaction = self.fenced("note what is moved", fence).await?;
         transaction.execute(statement).await?;
         transaction.commit().await
+    }
+
+    /// The file's lock keeps them out.
+    async fn is_used_by_others(&self) -> Result<bool> {
+        Ok(false)
     }
 
     async fn restored(&self) -> Result<Restored> {

@@ -25,7 +25,8 @@ const PATCH: &str = "
         version = version + 1, unseen = unseen + 1, updated_at = $7
     WHERE id = $1";
 const SERVED: &str = "
-    SELECT certificate_id FROM deployment WHERE domain_id = $1 AND edge_group = $2 AND certificate_id IS NOT NULL";
+    SELECT certificate_id FROM deployment INDEXED BY deployment_domain
+    WHERE domain_id = $1 AND edge_group = $2 AND certificate_id IS NOT NULL";
 const NUDGE: &str = concat!(
     "UPDATE domain SET nudged = 1, ",
     due_unless_claimed!(),

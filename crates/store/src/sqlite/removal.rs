@@ -1,5 +1,7 @@
 //! Removal: the name stays taken until the teardown is complete, and every step can be repeated.
 
+use std::time::Duration;
+
 use holdfast_model::{Domain, Timestamp};
 use sqlx::Sqlite;
 
@@ -103,8 +105,9 @@ impl SqliteStore {
         Ok(())
     }
 
-    pub(super) async fn look_later(&self, before: &Claimed, until: Timestamp) -> Result<()> {
-        let statement = ours(LATER, before, now()).bind(time(until));
+    pub(super) async fn look_later(&self, before: &Claimed, wait: Duration) -> Result<()> {
+        let now = now();
+        let statement = ours(LATER, before, now).bind(time(now.plus(wait)));
         let put_off = self.writer.execute("postpone a removal", statement).await?;
         if put_off.rows_affected() == 0 {
             return Err(Error::ClaimLost);

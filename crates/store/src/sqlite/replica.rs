@@ -8,11 +8,12 @@ use uuid::Uuid;
 use super::{SqliteStore, now, sql, time};
 use crate::{
     Beat, Fence, NewReplica, Replica, Replicas, Result,
+    moment::TOLERANCE,
     row::{Fields as _, replica},
 };
 
 const BEFORE: &str = "
-    SELECT left_at IS NULL AND incarnation <> $2 AND beat_at > $3 AS alive FROM replica WHERE instance = $1";
+    SELECT left_at IS NULL AND incarnation <> $2 AND beat_at > $3 AND beat_at <= $4 AS alive FROM replica WHERE instance = $1";
 const REGISTER: &str = "
     INSERT INTO replica (instance, incarnation, url, role, version, registered_at, started_at, beat_at)
     VALUES ($1, $2, $3, $4, $5, $6, $6, $6)
@@ -22,16 +23,23 @@ const BEAT: &str = "
     UPDATE replica SET beat_at = $3, draining = $4 WHERE instance = $1 AND incarnation = $2 AND left_at IS NULL";
 const KNOWN: &str = "SELECT incarnation FROM replica WHERE instance = $1 AND incarnation <> $2";
 const ALL: &str = "
-    SELECT *, beat_at > $1 AS healthy FROM replica WHERE left_at IS NULL ORDER BY registered_at, instance";
+    SELECT *, beat_at > $1 AND beat_at <= $2 AS healthy FROM replica WHERE left_at IS NULL ORDER BY registered_at, instance";
 const LEAVE: &str = "UPDATE replica SET left_at = $3 WHERE instance = $1 AND incarnation = $2";
 const PRUNE: &str = "DELETE FROM replica WHERE beat_at < $1";
+
+/// Between when and when a sign of life counts: one in the future is none.
+fn signs_of_life(stale: Duration) -> (i64, i64) {
+    let now = now();
+    (time(now.minus(stale)), time(now.plus(TOLERANCE)))
+}
 
 #[async_trait]
 impl Replicas for SqliteStore {
     async fn register_replica(&self, new: &NewReplica, stale: Duration) -> Result<bool> {
         let mut transaction = self.writer.begin("register a replica").await?;
+        let (since, until) = signs_of_life(stale);
         let before = sql(BEFORE).bind(&*new.instance).bind(new.incarnation);
-        let before = transaction.row(before.bind(time(now().minus(stale)))).await?;
+        let before = transaction.row(before.bind(since).bind(until)).await?;
         let register = sql(REGISTER)
             .bind(&*new.instance)
             .bind(new.incarnation)
@@ -61,7 +69,8 @@ impl Replicas for SqliteStore {
     }
 
     async fn replicas(&self, stale: Duration) -> Result<Vec<Replica>> {
-        let all = sql(ALL).bind(time(now().minus(stale)));
+        let (since, until) = signs_of_life(stale);
+        let all = sql(ALL).bind(since).bind(until);
         self.readers.rows("list replicas", all).await?.iter().map(replica).collect()
     }
 

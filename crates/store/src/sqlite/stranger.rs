@@ -32,17 +32,17 @@ const LIST: &str = "
 const ADOPT: &str = "
     INSERT INTO adoption (edge_id, file, name, requested_at)
     SELECT DISTINCT s.edge_id, s.file, p.name, $4
-    FROM edge e JOIN stranger s ON s.edge_id = e.id JOIN json_each(s.names) AS n
-    JOIN deployment p ON p.name = n.value AND p.edge_group = e.edge_group AND p.certificate_id IS NOT NULL
+    FROM edge e CROSS JOIN stranger s ON s.edge_id = e.id CROSS JOIN json_each(s.names) AS n
+    CROSS JOIN deployment p ON p.name = n.value AND p.edge_group = e.edge_group AND p.certificate_id IS NOT NULL
     WHERE e.id = $1 AND ($3 IS NULL OR s.file = $3) AND ($2 IS NULL OR EXISTS (
         SELECT 1 FROM json_each(s.names) AS m
         JOIN deployment o ON o.name = m.value AND o.edge_group = e.edge_group AND o.certificate_id IS NOT NULL WHERE o.name = $2))
     ON CONFLICT (edge_id, file, name) DO UPDATE SET requested_at = excluded.requested_at, delivered_at = NULL
     RETURNING file, name";
 const WAITING: &str = "
-    SELECT file, name FROM adoption WHERE edge_id = $1 AND (delivered_at IS NULL OR delivered_at < $2)";
+    SELECT file, name FROM adoption WHERE edge_id = $1 AND (delivered_at IS NULL OR delivered_at < $2 OR delivered_at > $2 + 30000000)";
 const TOLD: &str = "
-    UPDATE adoption SET delivered_at = $3 WHERE edge_id = $1 AND (delivered_at IS NULL OR delivered_at < $2)
+    UPDATE adoption SET delivered_at = $3 WHERE edge_id = $1 AND (delivered_at IS NULL OR delivered_at < $2 OR delivered_at > $2 + 30000000)
     RETURNING file, name";
 const ASKED_AGAIN: &str = "DELETE FROM adoption_refusal WHERE edge_id = $1 AND file = $2";
 const REFUSED: &str = "

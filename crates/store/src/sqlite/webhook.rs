@@ -55,8 +55,10 @@ const LIST: &str = "
     SELECT * FROM delivery WHERE webhook_id = $1 AND number < $2 ORDER BY number DESC LIMIT $3";
 const PRUNE: &str = "
     DELETE FROM delivery WHERE number IN (SELECT number FROM delivery WHERE ended_at < $1 ORDER BY ended_at LIMIT $2)";
+/// By its arrival, or its leaving: of a long history the beginning is forgotten.
 const WAS_ACTIVE: &str = "
-    SELECT EXISTS (SELECT 1 FROM event WHERE domain_id = $1 AND id < $2 AND to_state = 'Active' AND from_state <> 'Active') AS was";
+    SELECT EXISTS (SELECT 1 FROM event WHERE domain_id = $1 AND id < $2 
+        AND (to_state = 'Active') <> (from_state = 'Active')) AS was";
 
 #[async_trait]
 impl Webhooks for SqliteStore {

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use holdfast_gateway::point::{Point, around};
-use holdfast_model::{DomainId, Timestamp};
+use holdfast_model::DomainId;
 use sqlx::sqlite::SqliteRow;
 
 use super::{SqliteStore, Tx, domain::select_domain, known_states, known_wants, now, sql, time};
 use crate::{
-    AccountId, Actor, Admission, Claimant, Claimed, Commit, OrderLimits, Result, Room, Topic, Work,
-    WorkBatch,
+    AccountId, Actor, Admission, Claimant, Claimed, Commit, Lane, OrderLimits, Result, Room, Topic,
+    Work, WorkBatch,
     lane::lane,
     row::{Fields as _, sorted_out},
 };
@@ -104,14 +104,14 @@ const RENEW: &str = concat!(
     " WHERE id = $1 AND claim_epoch = $2 AND incarnation = $3 AND claimed_until > $4"
 );
 const UNCLAIM: &str = "
-    UPDATE domain SET claimed_by = NULL, incarnation = NULL, claimed_until = NULL,
+    UPDATE domain SET claimed_by = NULL, incarnation = NULL, claimed_until = NULL, updated_at = $4,
         due_at = CASE WHEN queued_at IS NOT NULL AND order_id IS NULL AND wanted IS NULL AND removing_since IS NULL
                       THEN NULL ELSE $4 END
     WHERE id = $1 AND claim_epoch = $2 AND incarnation = $3";
 
 // Nobody else can hold a claim on our file: what is still claimed was left behind by the process before us.
 const VOID: &str = concat!(
-    "UPDATE domain SET claimed_by = NULL, incarnation = NULL, claimed_until = NULL, lapses = lapses + 1, due_at = $1 + ",
+    "UPDATE domain SET claimed_by = NULL, incarnation = NULL, claimed_until = NULL, lapses = lapses + 1, updated_at = $1, due_at = $1 + ",
     lapse_delay!("lapses"),
     " WHERE claimed_until IS NOT NULL"
 );
@@ -121,7 +121,7 @@ const ASIDE: Duration = Duration::from_secs(3600);
 /// Rows that cannot be read: nobody works on them, and they are in nobody's way. Now and then they are looked at again, because
 /// somebody may have mended them. An order that was just made out, and has no row yet, is none.
 const PUT_ASIDE: &str = "
-    UPDATE domain SET claimed_by = NULL, incarnation = NULL, claimed_until = NULL, queued_at = NULL, due_at = $3,
+    UPDATE domain SET claimed_by = NULL, incarnation = NULL, claimed_until = NULL, queued_at = NULL, due_at = $3, updated_at = $4,
         order_id = (SELECT id FROM acme_order WHERE domain_id = $1 AND ended_at IS NULL)
     WHERE id = $1 AND incarnation = $2";
 
@@ -179,8 +179,8 @@ impl Work for SqliteStore {
         around(Point::STORE_RELEASE_DOMAIN, self.release_domain(claimed, actor)).await
     }
 
-    async fn postpone_removal(&self, claimed: &Claimed, until: Timestamp) -> Result<()> {
-        around(Point::STORE_TRANSITION, self.look_later(claimed, until)).await
+    async fn postpone_removal(&self, claimed: &Claimed, wait: Duration) -> Result<()> {
+        around(Point::STORE_TRANSITION, self.look_later(claimed, wait)).await
     }
 }
 
@@ -197,7 +197,12 @@ impl SqliteStore {
         let row = self.readers.one("look for work", look).await?;
         let next_due_at = row.maybe_at("next")?;
         if room.total() == 0 || !row.flag("due")? {
-            return Ok(WorkBatch { now, work: Vec::new(), next_due_at });
+            return Ok(WorkBatch {
+                now,
+                work: Vec::new(),
+                next_due_at,
+                taken_to: [None; Lane::ALL.len()],
+            });
         }
         let mut transaction = self.writer.begin("claim work").await?;
         // The wait for the writer is not part of the claim.
@@ -217,7 +222,9 @@ impl SqliteStore {
         transaction.commit().await?;
         // A full batch may have left something due.
         let full = u32::try_from(taken.len()).is_ok_and(|got| got >= room.total());
-        Ok(WorkBatch { now, work, next_due_at: if full { Some(now) } else { next_due_at } })
+        let next_due_at = if full { Some(now) } else { next_due_at };
+        // What is gone from an index here is gone: a look need not begin anywhere else than at the beginning.
+        Ok(WorkBatch { now, work, next_due_at, taken_to: [None; Lane::ALL.len()] })
     }
 
     async fn hold_longer(
@@ -256,7 +263,8 @@ pub(super) async fn read_claimed(
     let statement = sql(THESE).bind(format!("[{}]", hex.join(",")));
     let (work, aside) = sorted_out(&transaction.rows(statement).await?)?;
     for id in aside {
-        let statement = sql(PUT_ASIDE).bind(id).bind(who.incarnation).bind(time(now().plus(ASIDE)));
+        let statement = sql(PUT_ASIDE).bind(id).bind(who.incarnation);
+        let statement = statement.bind(time(now().plus(ASIDE))).bind(time(now()));
         transaction.execute(statement).await?;
     }
     Ok(work)

@@ -5,7 +5,14 @@
 //! for all who got in meanwhile; alone, it comes round at once. What a member gave up on is rolled back by who comes next;
 //! what has been finished is committed whether its caller still waits or not.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use sqlx::{
     ConnectOptions as _, Executor as _, Sqlite, SqliteConnection,
@@ -17,25 +24,42 @@ use tokio::{
 };
 
 use super::lock::FileLock;
-use crate::{Error, Result, pool::Statement};
+use crate::{Error, Outage, Result, outage::Damage, pool::Statement};
 
 /// Longer than this nobody waits for their turn.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Longer than this a check does not wait.
+const SOON: Duration = Duration::from_millis(2500);
+
 /// Told to all members: nothing yet, or how the commit went.
-type Verdict = Option<std::result::Result<(), Arc<str>>>;
+type Verdict = Option<std::result::Result<(), Lost>>;
+
+/// A commit that failed, for those who shared it.
+#[derive(Clone)]
+struct Lost {
+    why: Arc<str>,
+    outage: Option<Outage>,
+}
 
 /// Who may write.
-pub(super) struct Writer(Arc<Mutex<Seat>>);
+pub(super) struct Writer {
+    seat: Arc<Mutex<Seat>>,
+    lock: Arc<FileLock>,
+    /// Does the seat wait for a lock that another process holds?
+    locked_out: Arc<AtomicBool>,
+}
 
 struct Seat {
+    locked_out: Arc<AtomicBool>,
     options: SqliteConnectOptions,
+    damage: Arc<Damage>,
     connection: Option<SqliteConnection>,
     batch: Option<Batch>,
     /// Somebody began and did not finish.
     spoiled: bool,
     // Given back last, when nothing writes any more.
-    _lock: FileLock,
+    lock: Arc<FileLock>,
 }
 
 /// A transaction that is open, and who waits for its commit.
@@ -52,25 +76,60 @@ pub(super) struct Tx {
 }
 
 impl Writer {
-    /// Takes the file for this process; no connection is made yet.
-    pub(super) fn new(file: &Path, options: SqliteConnectOptions) -> Result<Self> {
-        let lock = FileLock::take(file)?;
-        let seat = Seat { options, connection: None, batch: None, spoiled: false, _lock: lock };
-        Ok(Self(Arc::new(Mutex::new(seat))))
+    /// Takes the file for this process; no connection is made yet. Damage that a call finds is noted.
+    pub(super) fn new(
+        file: &Path,
+        options: SqliteConnectOptions,
+        damage: Arc<Damage>,
+    ) -> Result<Self> {
+        let lock = Arc::new(FileLock::take(file)?);
+        let locked_out = Arc::new(AtomicBool::new(false));
+        let seat = Seat {
+            locked_out: locked_out.clone(),
+            options,
+            damage,
+            connection: None,
+            batch: None,
+            spoiled: false,
+            lock: lock.clone(),
+        };
+        Ok(Self { seat: Arc::new(Mutex::new(seat)), lock, locked_out })
+    }
+
+    /// Why nobody gets their turn.
+    fn too_late(&self, at: &'static str) -> Error {
+        match self.locked_out.load(Ordering::Relaxed) {
+            true => Error::Unusable { at, outage: Outage::Locked },
+            false => Error::Database { at, source: sqlx::Error::PoolTimedOut },
+        }
     }
 
     /// Begins a part of its own.
     pub(super) async fn begin(&self, at: &'static str) -> Result<Tx> {
-        let home = self.0.clone();
+        self.lock.check().map_err(|outage| Error::Unusable { at, outage })?;
+        let home = self.seat.clone();
         // A task of its own: a caller that gives up half-way must not leave it unclear how far this went.
         let begun = tokio::spawn(async move {
-            let mut seat = timeout(PATIENCE, home.clone().lock_owned())
-                .await
-                .map_err(|_| Error::Database { at, source: sqlx::Error::PoolTimedOut })?;
+            let Ok(mut seat) = timeout(PATIENCE, home.clone().lock_owned()).await else {
+                return Ok(None);
+            };
             seat.sit().await.map_err(|source| Error::Database { at, source })?;
-            Ok(Tx { seat, home, at })
+            Ok(Some(Tx { seat, home, at }))
         });
-        begun.await.map_err(|_| Error::Database { at, source: sqlx::Error::WorkerCrashed })?
+        let crashed = |_| Error::Database { at, source: sqlx::Error::WorkerCrashed };
+        begun.await.map_err(crashed)??.ok_or_else(|| self.too_late(at))
+    }
+
+    /// Writes one statement, or says soon why it cannot be written.
+    pub(super) async fn execute_soon(
+        &self,
+        at: &'static str,
+        statement: Statement<Sqlite>,
+    ) -> Result<()> {
+        match timeout(SOON, self.execute(at, statement)).await {
+            Ok(done) => done.map(|_| ()),
+            Err(_) => Err(self.too_late(at)),
+        }
     }
 
     /// Writes one statement.
@@ -104,7 +163,8 @@ impl Seat {
             Some(connection) => connection,
             None => self.connection.insert(self.options.connect().await?),
         };
-        connection.execute(statement).await.map(|_| ())
+        let ran = connection.execute(statement).await.map(|_| ());
+        ran.inspect_err(|error| self.damage.note(error))
     }
 
     /// Ready for a member: in a transaction, behind a savepoint.
@@ -112,7 +172,10 @@ impl Seat {
         self.clean().await;
         if self.batch.is_none() {
             // IMMEDIATE: a transaction that begins as a reader cannot wait for its turn to write.
-            if let Err(error) = self.run("BEGIN IMMEDIATE").await {
+            self.locked_out.store(true, Ordering::Relaxed);
+            let begun = self.run("BEGIN IMMEDIATE").await;
+            self.locked_out.store(false, Ordering::Relaxed);
+            if let Err(error) = begun {
                 self.connection = None;
                 return Err(error);
             }
@@ -134,19 +197,29 @@ impl Seat {
 
     /// The transaction is lost, for all of its members; so is the connection, whose state is anybody's guess.
     fn fail(&mut self, error: &sqlx::Error) {
-        self.spoiled = false;
         self.connection = None;
+        self.lose(Lost { why: error.to_string().into(), outage: Outage::of(error) });
+    }
+
+    fn lose(&mut self, lost: Lost) {
+        self.spoiled = false;
         if let Some(batch) = self.batch.take() {
-            batch.verdict.send_replace(Some(Err(error.to_string().into())));
+            batch.verdict.send_replace(Some(Err(lost)));
         }
     }
 
-    /// Commits for all members.
-    async fn commit(&mut self) -> sqlx::Result<()> {
+    /// Commits for all members, unless the file is no longer where it would be looked for after a restart.
+    async fn commit(&mut self, at: &'static str) -> Result<()> {
         self.clean().await;
+        if let Err(outage) = self.lock.check() {
+            // The connection is kept: closing it could remove the log of the file that is there now.
+            self.run("ROLLBACK").await.ok();
+            self.lose(Lost { why: outage.to_string().into(), outage: Some(outage) });
+            return Err(Error::Unusable { at, outage });
+        }
         if let Err(error) = self.run("COMMIT").await {
             self.fail(&error);
-            return Err(error);
+            return Err(Error::Database { at, source: error });
         }
         if let Some(batch) = self.batch.take() {
             batch.verdict.send_replace(Some(Ok(())));
@@ -165,7 +238,7 @@ impl Tx {
     pub(super) async fn rows(&mut self, statement: Statement<Sqlite>) -> Result<Vec<SqliteRow>> {
         let at = self.at;
         let result = self.connection()?.fetch_all(statement).await;
-        result.map_err(|source| Error::Database { at, source })
+        result.map_err(|source| self.failed(at, source))
     }
 
     pub(super) async fn row(&mut self, statement: Statement<Sqlite>) -> Result<Option<SqliteRow>> {
@@ -183,37 +256,45 @@ impl Tx {
     ) -> Result<SqliteQueryResult> {
         let at = self.at;
         let result = self.connection()?.execute(statement).await;
-        result.map_err(|source| Error::Database { at, source })
+        result.map_err(|source| self.failed(at, source))
+    }
+
+    fn failed(&self, at: &'static str, source: sqlx::Error) -> Error {
+        self.seat.damage.note(&source);
+        Error::Database { at, source }
     }
 
     /// Makes it true, and durable, together with whatever else is being written.
     pub(super) async fn commit(self) -> Result<()> {
         let at = self.at;
         let committed = tokio::spawn(self.join_in()).await;
-        let failed = |source| Error::Database { at, source };
-        committed.map_err(|_| failed(sqlx::Error::WorkerCrashed))?.map_err(failed)
+        committed.map_err(|_| Error::Database { at, source: sqlx::Error::WorkerCrashed })?
     }
 
-    async fn join_in(mut self) -> sqlx::Result<()> {
+    async fn join_in(mut self) -> Result<()> {
+        let at = self.at;
+        let failed = |source| Error::Database { at, source };
         self.seat.spoiled = false;
         if let Err(error) = self.seat.run("RELEASE member").await {
             self.seat.fail(&error);
-            return Err(error);
+            return Err(failed(error));
         }
-        let Some(batch) = &mut self.seat.batch else { return Err(sqlx::Error::PoolClosed) };
+        let Some(batch) = &mut self.seat.batch else {
+            return Err(failed(sqlx::Error::PoolClosed));
+        };
         batch.members += 1;
         let mut verdict = batch.verdict.subscribe();
         // Whoever waits joins in before we come round again.
         drop(self.seat);
         let mut seat = tokio::select! {
             biased;
-            told = told(&mut verdict) => return told,
+            told = told(&mut verdict) => return said(at, told),
             seat = self.home.lock_owned() => seat,
         };
         let known = verdict.borrow().clone();
         match known {
-            Some(verdict) => said(verdict),
-            None => seat.commit().await,
+            Some(verdict) => said(at, Some(verdict)),
+            None => seat.commit(at).await,
         }
     }
 
@@ -231,14 +312,19 @@ impl Tx {
     }
 }
 
-async fn told(verdict: &mut watch::Receiver<Verdict>) -> sqlx::Result<()> {
-    match verdict.wait_for(Option::is_some).await {
-        Ok(told) => told.clone().map_or(Err(sqlx::Error::PoolClosed), said),
-        Err(_) => Err(sqlx::Error::PoolClosed),
-    }
+async fn told(verdict: &mut watch::Receiver<Verdict>) -> Verdict {
+    verdict.wait_for(Option::is_some).await.ok().and_then(|told| told.clone())
 }
 
-fn said(verdict: std::result::Result<(), Arc<str>>) -> sqlx::Result<()> {
-    verdict
-        .map_err(|why| sqlx::Error::Protocol(format!("a commit shared with others failed: {why}")))
+/// What a shared commit came to, for one member.
+fn said(at: &'static str, verdict: Verdict) -> Result<()> {
+    let failed = |source| Err(Error::Database { at, source });
+    match verdict {
+        Some(Ok(())) => Ok(()),
+        Some(Err(Lost { outage: Some(outage), .. })) => Err(Error::Unusable { at, outage }),
+        Some(Err(Lost { why, outage: None })) => {
+            failed(sqlx::Error::Protocol(format!("a commit shared with others failed: {why}")))
+        }
+        None => failed(sqlx::Error::PoolClosed),
+    }
 }

@@ -1,16 +1,21 @@
 //! Adding: one orchestration owns a name at a time, its replays are the same record, others are refused and told who.
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Duration,
+};
 
-use holdfast_model::State;
-use holdfast_store::{ClaimRequest, DomainPatch, Error, EventBody, NewDomain, Page, SharedStore};
+use holdfast_model::{DomainId, State, Timestamp};
+use holdfast_store::{
+    ClaimRequest, DomainPatch, Error, EventBody, NewDomain, Outdated, Page, SharedStore,
+};
 
 use crate::kit::*;
 
 on_both! {
     first_attempt_makes_a_domain,
     replay_gives_the_same_record,
-    replay_after_changes_and_removal_gives_the_same_record,
+    a_replay_gives_the_same_record_until_it_is_removed,
     other_fields_are_named,
     another_orchestration_is_refused_and_told_who,
     a_resource_has_one_owner,
@@ -59,7 +64,7 @@ async fn replay_gives_the_same_record(store: SharedStore) {
     assert_eq!(store.add_many(&[request("shop.example.com", "A")]).await.unwrap().len(), 1);
 }
 
-async fn replay_after_changes_and_removal_gives_the_same_record(store: SharedStore) {
+async fn a_replay_gives_the_same_record_until_it_is_removed(store: SharedStore) {
     let first = store.add(&request("shop.example.com", "A")).await.unwrap().domain;
     let patch = DomainPatch {
         tenant: Some(Some("moved".to_owned())),
@@ -72,10 +77,39 @@ async fn replay_after_changes_and_removal_gives_the_same_record(store: SharedSto
     let again = store.add(&request("shop.example.com", "A")).await.unwrap();
     assert_eq!((again.created, again.domain.id), (false, first.id));
     assert_eq!(again.domain.resource, "moved");
-    remove(&store, first.id).await;
-    let gone = store.add(&request("shop.example.com", "A")).await.unwrap();
-    assert_eq!((gone.created, gone.domain.id), (false, first.id));
-    assert!(gone.domain.removed_at.is_some());
+    store.remove(first.id, false, &actor()).await.unwrap();
+    assert!(
+        store.add(&request("shop.example.com", "A")).await.unwrap().domain.removing_since.is_some()
+    );
+    tear_down(&store, first.id).await;
+    let removed_at = store.domain(first.id).await.unwrap().unwrap().removed_at.unwrap();
+    is_told_of_the_removal(&store, first.id, removed_at).await;
+    let other = NewDomain { tenant: Some("t".to_owned()), ..request("shop.example.com", "A") };
+    let refused = store.add(&other).await.unwrap_err();
+    assert!(matches!(refused, Error::OrchestrationMismatch { field: "tenant", .. }), "{refused}");
+
+    // Also when nothing but the claim is left of it.
+    while store.fold_counts(None).await.unwrap() > 0 {}
+    while store.prune(None, Outdated::Removed, Duration::ZERO, 100).await.unwrap().done > 0 {}
+    assert!(store.domain(first.id).await.unwrap().is_none());
+    is_told_of_the_removal(&store, first.id, removed_at).await;
+    let refused = store.add(&request("other.example.com", "A")).await.unwrap_err();
+    assert!(matches!(refused, Error::OrchestrationMismatch { field: "name", .. }), "{refused}");
+    assert!(store.add(&request("shop.example.com", "B")).await.unwrap().created);
+}
+
+/// By itself, in a batch and in a dry run.
+async fn is_told_of_the_removal(store: &SharedStore, id: DomainId, at: Timestamp) {
+    let replay = request("shop.example.com", "A");
+    let many = store.add_many(std::slice::from_ref(&replay)).await.unwrap().remove(0);
+    for refused in [
+        store.add(&replay).await.unwrap_err(),
+        many.unwrap_err(),
+        store.would_add(&replay).await.unwrap_err(),
+    ] {
+        let told = matches!(&refused, Error::Removed { domain, removed_at, .. } if (*domain, *removed_at) == (id, at));
+        assert!(told, "{refused:?}");
+    }
 }
 
 async fn other_fields_are_named(store: SharedStore) {
@@ -86,7 +120,7 @@ async fn other_fields_are_named(store: SharedStore) {
         ..request("shop.example.com", "A")
     };
     store.add(&original).await.unwrap();
-    let again = || NewDomain { id: holdfast_model::DomainId::new(), ..original.clone() };
+    let again = || NewDomain { id: DomainId::new(), ..original.clone() };
     assert!(!store.add(&again()).await.unwrap().created);
     let cases = [
         ("name", NewDomain { name: host("other.example.com"), ..again() }),
@@ -340,13 +374,7 @@ async fn an_import_comes_with_its_certificate(store: SharedStore) {
     assert_eq!(bundle.chain_pem, "chain 7");
     // Kept, but not deployed before a worker has looked at it.
     assert!(store.bundle_named(&new.name).await.unwrap().is_none());
-    assert!(
-        !store
-            .add(&NewDomain { id: holdfast_model::DomainId::new(), ..new.clone() })
-            .await
-            .unwrap()
-            .created
-    );
+    assert!(!store.add(&NewDomain { id: DomainId::new(), ..new.clone() }).await.unwrap().created);
     let other = NewDomain { import: imported("x.example.com", "8").import, ..new };
     let refused = store.add(&other).await.unwrap_err();
     assert!(matches!(refused, Error::OrchestrationMismatch { field: "certificate", .. }));

@@ -70,3 +70,18 @@ async fn forgets_what_was_seen() {
     }
     tokio::task::spawn_blocking(live).await.unwrap();
 }
+
+/// A step at a time, and never the last.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "run by other tests as a process of its own"]
+async fn rotates_its_key() {
+    let (url, key) = ordered();
+    let store = open(&url, Some(key), OpenOptions::default()).await.unwrap();
+    store.new_data_key().await.unwrap();
+    let mut after = None;
+    for _ in 0..30 {
+        println!("ready");
+        after = store.reseal(after.as_ref(), 1).await.unwrap().next;
+    }
+    tokio::task::spawn_blocking(live).await.unwrap();
+}

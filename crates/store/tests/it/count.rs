@@ -3,13 +3,17 @@
 use std::collections::BTreeMap;
 
 use holdfast_model::{Outcome, State};
-use holdfast_store::{DomainFilter, Page, Products, SharedStore};
+use holdfast_store::{DomainFilter, FOLDED, Page, Products, SharedStore};
 
-use crate::kit::*;
+use crate::{kit::*, raw::Raw};
 
 on_both! {
     counts_follow_every_transition,
     counts_are_right_while_many_work_and_one_folds,
+}
+
+raw_on_both! {
+    a_long_tail_is_read_in_part_and_folded_in_parts,
 }
 
 /// What a look at every domain gives.
@@ -85,4 +89,16 @@ async fn counts_are_right_while_many_work_and_one_folds(store: SharedStore) {
     assert_eq!(counted(&store).await, real);
     store.fold_counts(None).await.unwrap();
     assert_eq!(counted(&store).await, real);
+}
+
+/// What is read is how things stood a moment ago, and with each part that is folded it comes nearer.
+async fn a_long_tail_is_read_in_part_and_folded_in_parts(raw: Raw) {
+    add(&raw.store, "shop.example.com").await;
+    let folded = u64::from(FOLDED);
+    raw.copy_events("to_state = 'Initial'", 2 * FOLDED + 500).await;
+    for (at, read) in [(0, folded), (1, 2 * folded), (2, 2 * folded + 501), (3, 2 * folded + 501)] {
+        assert_eq!(counted(&raw.store).await, BTreeMap::from([(State::Initial, read)]), "{at}");
+        let part = raw.store.fold_counts(None).await.unwrap();
+        assert_eq!(part, [folded, folded, 501, 0][at], "{at}");
+    }
 }

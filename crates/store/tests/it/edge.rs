@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use holdfast_model::{DomainId, Note, Outcome, State};
 use holdfast_store::{
-    Claimed, DomainPatch, Edge, EdgeId, EdgeReport, Error, NewEdge, Observation, Products,
+    COUNTED, Claimed, DomainPatch, Edge, EdgeId, EdgeReport, Error, NewEdge, Observation, Products,
     Revision, SharedStore,
 };
 
-use crate::kit::*;
+use crate::{kit::*, raw::Raw};
 
 on_both! {
     an_edge_is_known_by_its_name,
@@ -23,6 +23,10 @@ on_both! {
     a_report_wakes_a_failed_deployment_only_when_it_is_served,
     a_change_of_groups_moves_the_deployment,
     reports_of_strangers_are_refused,
+}
+
+raw_on_both! {
+    who_is_far_behind_is_counted_so_far,
 }
 
 pub(crate) async fn edge(store: &SharedStore, name: &str, group: &str) -> Edge {
@@ -270,4 +274,22 @@ async fn reports_of_strangers_are_refused(store: SharedStore) {
     let one = Observation { domain: DomainId::new(), sha256: None, error: None };
     let report = EdgeReport { observations: vec![one.clone(), one], ..EdgeReport::default() };
     store.observe(e1, &report, &actor()).await.unwrap();
+}
+
+/// However much it has missed, no more of it is read to say so.
+async fn who_is_far_behind_is_counted_so_far(raw: Raw) {
+    edge(&raw.store, "stale", "default").await;
+    raw.execute(&format!(
+        "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {})
+         INSERT INTO deployment (name, edge_group, domain_id, certificate_id, revision, updated_at)
+         SELECT 'n' || n || '.example.com', 'default', {id}, {id}, n, {} FROM n",
+        COUNTED + 10,
+        raw.days_ago(1),
+        id = raw.some_id(),
+    ))
+    .await;
+    let behind = async || raw.store.edges().await.unwrap()[0].behind;
+    assert_eq!(behind().await, u64::from(COUNTED));
+    raw.execute("DELETE FROM deployment WHERE revision > 20").await;
+    assert_eq!(behind().await, 20);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use holdfast_model::{DomainId, State};
+use holdfast_model::{DomainId, QueuePlace, State};
 use holdfast_store::{Claimed, Lane, Room, SharedStore};
 
 use crate::{kit::*, raw::Raw};
@@ -13,11 +13,15 @@ raw_on_both! {
     what_is_shared_is_given_in_order_and_once,
     renewals_go_first_and_one_order_in_four_is_for_the_new,
     an_order_nobody_of_the_one_kind_wants_goes_to_the_other,
+    a_place_far_back_is_not_counted,
 }
 
 /// Room in one lane alone.
 fn only(lane: Lane, room: u32) -> Room {
-    Room { lanes: Lane::ALL.map(|one| (one, if one == lane { room } else { 0 })), shared: 0 }
+    Room {
+        lanes: Lane::ALL.map(|one| (one, if one == lane { room } else { 0 })),
+        ..Room::shared(0)
+    }
 }
 
 async fn claim_in(store: &SharedStore, room: &Room) -> Vec<Claimed> {
@@ -90,7 +94,7 @@ async fn a_flood_in_any_lane_keeps_no_other_waiting(raw: Raw) {
     for first in Lane::ALL {
         let mut lanes = Lane::ALL.map(|lane| (lane, 2));
         lanes.sort_by_key(|(lane, _)| *lane != first);
-        let work = claim_in(&raw.store, &Room { lanes, shared: 10 }).await;
+        let work = claim_in(&raw.store, &Room { lanes, ..Room::shared(10) }).await;
         let mut counts: HashMap<Lane, u32> = HashMap::new();
         for one in &work {
             *counts.entry(Lane::of(&one.domain)).or_default() += 1;
@@ -118,7 +122,7 @@ async fn what_is_shared_is_given_in_order_and_once(raw: Raw) {
         for (at, (_, own)) in lanes.iter_mut().enumerate() {
             *own = u32::try_from(round * (at + 3) % 7).unwrap();
         }
-        let room = Room { lanes, shared: u32::try_from(round * 5 % 13).unwrap() };
+        let room = Room { lanes, ..Room::shared(u32::try_from(round * 5 % 13).unwrap()) };
         let (mut shared, mut expected) = (room.shared, HashMap::new());
         for (lane, own) in lanes {
             let there = u32::try_from(rows[Lane::ALL.iter().position(|one| *one == lane).unwrap()]);
@@ -162,13 +166,13 @@ async fn admitted(store: &SharedStore, limit: u32) -> Vec<(DomainId, char)> {
 async fn renewals_go_first_and_one_order_in_four_is_for_the_new(raw: Raw) {
     queue(&raw, 30, 6).await;
     let last = raw.store.domain_named(&host("n00035.example.com")).await.unwrap().unwrap();
-    assert_eq!(raw.store.queue_place(last.id).await.unwrap(), Some(24));
+    assert_eq!(raw.store.queue_place(last.id).await.unwrap(), Some(QueuePlace::At(24)));
     let mut given = String::new();
     for _ in 0..8 {
         given.extend(admitted(&raw.store, 1).await.into_iter().map(|(_, kind)| kind));
     }
     assert_eq!(given, "rrrnrrrn");
-    assert_eq!(raw.store.queue_place(last.id).await.unwrap(), Some(16));
+    assert_eq!(raw.store.queue_place(last.id).await.unwrap(), Some(QueuePlace::At(16)));
     let many: String = admitted(&raw.store, 16).await.into_iter().map(|(_, kind)| kind).collect();
     assert_eq!(many.matches('n').count(), 4, "{many}");
     assert_eq!(raw.store.queue_place(last.id).await.unwrap(), None);
@@ -180,4 +184,25 @@ async fn an_order_nobody_of_the_one_kind_wants_goes_to_the_other(raw: Raw) {
     assert_eq!((kinds.matches('r').count(), kinds.len()), (3, 8));
     assert_eq!(admitted(&raw.store, 8).await.len(), 4);
     assert!(admitted(&raw.store, 8).await.is_empty());
+}
+
+/// The queue may be as long as it will: a place is looked for among the first thousand.
+async fn a_place_far_back_is_not_counted(raw: Raw) {
+    queue(&raw, 0, 1_004).await;
+    let place = async |n: usize| {
+        let name = host(&format!("n{n:05}.example.com"));
+        let id = raw.store.domain_named(&name).await.unwrap().unwrap().id;
+        raw.store.queue_place(id).await.unwrap().unwrap()
+    };
+    // In the order in which they came in, whatever that was.
+    let mut places = Vec::new();
+    for n in 0..1_004 {
+        places.push(place(n).await);
+    }
+    places.sort_unstable();
+    let expected = (1..=1_000).map(QueuePlace::At).chain([QueuePlace::Beyond(1_000); 4]);
+    assert!(places.into_iter().eq(expected));
+    // Renewals go before three of four.
+    plant(&raw, 0, 4, FIRST_CERTIFICATE).await;
+    assert!(place(0).await <= QueuePlace::At(5), "{:?}", place(0).await);
 }

@@ -1,9 +1,11 @@
 //! What only PostgreSQL has: several processes, transactions that overlap, a newer release beside ours, dumps.
 
+use std::time::Duration;
+
 use holdfast_model::{Outcome, State};
 use holdfast_store::{
     EdgeReport, Error, EventCursor, MasterKey, NewEdge, NewToken, Observation, OpenOptions,
-    Products, ReportOrder, Revision, Scope, Secret, SharedStore, migrate, open,
+    Outdated, Products, ReportOrder, Revision, Scope, Secret, SharedStore, migrate, open,
 };
 use holdfast_testkit::{Postgres, eventually};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
@@ -290,6 +292,11 @@ async fn an_edge_not_heard_of_for_long_is_not_waited_for() {
     assert_eq!(store.changes("default", Revision::default(), 1).await.unwrap().items.len(), 1);
 }
 
+async fn challenges_pruned(store: &SharedStore) -> u64 {
+    let age = Duration::from_secs(10 * 86_400);
+    store.prune(None, Outdated::Challenges, age, 10).await.unwrap().done
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn old_challenges_are_swept() {
     let (store, _, url) = replicas().await;
@@ -297,13 +304,13 @@ async fn old_challenges_are_swept() {
     let who = claimant("w");
     into_queue(&store, claim_one(&store, &who).await).await;
     into_download(&store, admit_one(&store, &who, account(&store).await).await, "t1").await;
-    assert_eq!(store.sweep_challenges(None).await.unwrap(), 0);
+    assert_eq!(challenges_pruned(&store).await, 0);
     raw(&url)
         .await
         .execute("UPDATE challenge SET created_at = clock_timestamp() - interval '11 days'")
         .await
         .unwrap();
-    assert_eq!(store.sweep_challenges(None).await.unwrap(), 1);
+    assert_eq!(challenges_pruned(&store).await, 1);
     assert!(store.challenge_answer("t1").await.unwrap().is_none());
 }
 
@@ -314,7 +321,7 @@ async fn a_url_that_is_none_is_named_without_its_password() {
         assert!(matches!(refused, Error::BadUrl(_)), "{url}");
     }
     let refused = migrate("postgres://me:hush@host:port/x").await.unwrap_err();
-    assert!(matches!(&refused, Error::BadUrl(_)), "{refused}");
+    assert!(matches!(&refused, Error::BadPostgresUrl(_)), "{refused}");
     assert!(!refused.to_string().contains("hush"), "{refused}");
     let unreachable = migrate("postgres://me:hush@127.0.0.1:1/x").await.unwrap_err();
     assert!(unreachable.is_transient());

@@ -51,13 +51,40 @@ impl Raw {
         Self { store, url, key, directory }
     }
 
-    fn is_postgres(&self) -> bool {
+    pub(crate) fn is_postgres(&self) -> bool {
         self.url.starts_with("postgres")
     }
 
     /// An expression for an id that nobody has.
     pub(crate) fn some_id(&self) -> &'static str {
         if self.is_postgres() { "gen_random_uuid()" } else { "randomblob(16)" }
+    }
+
+    /// Where the event log keeps what rises with a restore.
+    pub(crate) fn log_column(&self) -> &'static str {
+        if self.is_postgres() { "base" } else { "epoch" }
+    }
+
+    /// Adds a lease that nobody holds.
+    pub(crate) fn lease_row(&self, name: &str, term: i64) -> String {
+        let (columns, values) = if self.is_postgres() {
+            (
+                "beat, ttl_us, priority, reason, since, expires_at, renewed_at",
+                "0, 0, 0, 'forced', now(), now(), now()",
+            )
+        } else {
+            ("beat, ttl_us, expires_us, since_us, priority, step_down", "0, 0, 0, 0, 0, 0")
+        };
+        format!("INSERT INTO lease (name, term, {columns}) VALUES ('{name}', {term}, {values})")
+    }
+
+    /// The time so many hours from now.
+    pub(crate) fn hours(&self, from_now: i32) -> String {
+        if self.is_postgres() {
+            format!("(now() + interval '{from_now} hours')")
+        } else {
+            format!("((unixepoch() + {from_now} * 3600) * 1000000)")
+        }
     }
 
     /// Says of every certificate that it lived for so many days and ends in so many.
@@ -88,6 +115,27 @@ impl Raw {
         child.wait().unwrap();
         let store = opened(&url, &key).await;
         Self { store, url, key, directory }
+    }
+
+    /// Repeats the one event of this kind so many times, as if each were of a domain of its own.
+    pub(crate) async fn copy_events(&self, which: &str, times: u32) {
+        let columns = "at, instance, actor, kind, subject, from_state, to_state";
+        let epoch = if self.is_postgres() { "" } else { "xid, " };
+        self.execute(&format!(
+            "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {times})
+             INSERT INTO event ({epoch}{columns}, domain_id) SELECT {epoch}{columns}, {} FROM n, event WHERE {which}",
+            self.some_id()
+        ))
+        .await;
+    }
+
+    /// The time so many days ago, as an expression.
+    pub(crate) fn days_ago(&self, days: u32) -> String {
+        if self.is_postgres() {
+            format!("clock_timestamp() - interval '{days} days'")
+        } else {
+            format!("(unixepoch() - {days} * 86400) * 1000000")
+        }
     }
 
     pub(crate) async fn execute(&self, sql: &str) {

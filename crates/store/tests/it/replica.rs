@@ -8,6 +8,7 @@ use holdfast_testkit::{Durability, Postgres, eventually};
 use tokio::time::timeout;
 
 use crate::{
+    key::rotate,
     kit::*,
     postgres::{database, number, raw, replicas},
 };
@@ -50,7 +51,7 @@ async fn keys_rotate_while_another_replica_reads_and_writes() {
     let mut rotations = 0;
     while !worker.is_finished() {
         store.new_data_key().await.unwrap();
-        while !store.reseal(7).await.unwrap().complete {}
+        rotate(&store, 7).await;
         let bundle = store.bundle_named(&served.name).await.unwrap().unwrap();
         assert_eq!(bundle.key.expose(), b"key 1");
         rotations += 1;
@@ -58,7 +59,7 @@ async fn keys_rotate_while_another_replica_reads_and_writes() {
     worker.await.unwrap();
     assert!(rotations > 3, "{rotations}");
     store.new_data_key().await.unwrap();
-    while !store.reseal(1_000).await.unwrap().complete {}
+    assert!(rotate(&store, 1_000).await.is_complete());
     let kept = number(&mut raw(&url).await, "SELECT count(*) FROM sealing_key").await;
     assert_eq!(kept, 1, "what nothing needs is dropped");
     for n in 0..25 {
@@ -184,7 +185,7 @@ async fn a_replica_with_the_old_master_key_goes_on_with_what_it_knows() {
     assert!(matches!(other.new_data_key().await, Err(Error::WrongMasterKey { .. })));
     // What is sealed under a key made since is beyond it, and it says why.
     store.new_data_key().await.unwrap();
-    assert!(store.reseal(100).await.unwrap().complete);
+    assert!(rotate(&store, 100).await.is_complete());
     let refused = other.bundle(served.id).await.unwrap_err();
     assert!(matches!(&refused, Error::WrongMasterKey { expected, .. } if *expected == new.id()));
 }
@@ -199,7 +200,7 @@ async fn two_replicas_may_reseal_at_once() {
     let both = [store.clone(), other];
     at_once(2, |n| {
         let store = both[n].clone();
-        async move { while !store.reseal(7).await.unwrap().complete {} }
+        async move { assert!(rotate(&store, 7).await.is_complete()) }
     })
     .await;
     for new in new {

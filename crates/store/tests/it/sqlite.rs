@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use holdfast_model::{Outcome, State};
 use holdfast_store::{
-    Error, MasterKey, OpenOptions, Products, SharedStore, master_key_id, migrate, open,
+    Error, MasterKey, OpenOptions, Outage, Products, SharedStore, master_key_id, migrate, open,
 };
 use holdfast_testkit::Scratch;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, SqliteConnection};
@@ -68,6 +68,77 @@ async fn a_second_handle_is_refused_until_the_first_is_gone() {
     assert!(matches!(refused.err(), Some(Error::FileInUse { .. })));
     drop(first);
     file.open().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_process_is_refused_by_whatever_path_it_comes() {
+    let file = File::new();
+    let mut first = child::start("holds_the_store_open", &file.url(), &file.key);
+    child::wait_ready(&mut first);
+    let elsewhere = Scratch::new().unwrap();
+    let link = elsewhere.path().join("holdfast.db");
+    std::fs::hard_link(file.path(), &link).unwrap();
+    let url = format!("sqlite:{}", link.display());
+    let refused = open(&url, Some(file.key.clone()), OpenOptions::default()).await;
+    let text = refused.err().unwrap().to_string();
+    assert!(text.contains(&format!("process {}, which opened it by another path", first.id())));
+    first.kill().unwrap();
+    first.wait().unwrap();
+    open(&url, Some(file.key.clone()), OpenOptions::default()).await.unwrap();
+}
+
+/// SQLite's own locks are lost when this process closes any descriptor of the file; then others change it below us.
+#[tokio::test(flavor = "multi_thread")]
+async fn sqlites_own_locks_outlive_whatever_is_asked_of_the_file_meanwhile() {
+    let file = File::new();
+    let store = file.open().await;
+    add(&store, "shop.example.com").await;
+    assert!(open(&file.url(), Some(file.key.clone()), OpenOptions::default()).await.is_err());
+    assert!(migrate(&file.url()).await.is_err());
+    assert!(master_key_id(&file.url()).await.is_err());
+    // Only while nobody else has the database open does SQLite let go of its log.
+    let other = std::process::Command::new("sqlite3")
+        .arg(file.path())
+        .arg("PRAGMA journal_mode=DELETE")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&other.stderr).into_owned();
+    assert!(said.contains("database is locked"), "{said}{:?}", other.stdout);
+    add(&store, "new.example.com").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::disallowed_methods, reason = "test data, which needs no crash point")]
+async fn what_would_go_to_a_file_that_is_gone_or_replaced_is_refused() {
+    for replace in [false, true] {
+        let file = File::new();
+        let store = file.open().await;
+        add(&store, "shop.example.com").await;
+        let aside = file.directory.path().join("aside.db");
+        std::fs::rename(file.path(), &aside).unwrap();
+        if replace {
+            std::fs::copy(&aside, file.path()).unwrap();
+        }
+        let refused = store.add(&fresh("new.example.com")).await.err().unwrap();
+        assert_eq!(refused.outage(), Some(Outage::Replaced), "{refused}");
+        assert!(!refused.is_transient());
+        let unwritable = store.check_writes().await.err().unwrap();
+        assert_eq!(unwritable.outage(), Some(Outage::Replaced));
+        assert_eq!(file.path().exists(), replace);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn why_a_file_cannot_be_opened_is_told_apart() {
+    let file = File::new();
+    file.directory.write("holdfast.db", [b'x'; 8192]).unwrap();
+    let refused = open(&file.url(), Some(file.key.clone()), OpenOptions::default()).await;
+    let refused = refused.err().unwrap();
+    assert_eq!(refused.outage(), Some(Outage::NotADatabase), "{refused}");
+    assert!(!refused.is_transient());
+    let nowhere = format!("sqlite:{}", file.directory.path().join("none/holdfast.db").display());
+    let refused = open(&nowhere, Some(file.key.clone()), OpenOptions::default()).await;
+    assert_eq!(refused.err().unwrap().outage(), Some(Outage::CannotOpen));
 }
 
 #[tokio::test(flavor = "multi_thread")]

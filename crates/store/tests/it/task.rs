@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_store::{Error, Fence, LeaseHome, SharedStore, TaskRun};
+use holdfast_store::{Error, Fence, LeaseHome, Outdated, SharedStore, TaskRun};
 use sqlx::Executor as _;
 use uuid::Uuid;
 
@@ -59,14 +59,16 @@ async fn without_its_lease_no_chore_writes(store: SharedStore) {
     let nothing = Duration::ZERO;
     let refused = [
         store.fold_counts(fence).await.err(),
-        store.sweep_challenges(fence).await.err(),
-        store.prune_events(fence, 0, 10).await.err(),
         store.prune_replicas(fence, nothing).await.err(),
         store.sweep_renewals(fence, None, 10).await.err(),
         store.want_moved(fence, "https://ca.test", 10, &actor()).await.err(),
         store.move_from(fence, None).await.err(),
         store.record_task(fence, &run("a", "x")).await.err(),
     ];
+    let mut refused = Vec::from(refused);
+    for what in Outdated::ALL {
+        refused.push(store.prune(fence, what, nothing, 10).await.err());
+    }
     for error in refused {
         assert!(matches!(&error, Some(Error::Fenced { term: 7, .. })), "{error:?}");
     }

@@ -11,7 +11,7 @@ use crate::scratch;
 use crate::spawner;
 
 /// PostgreSQL refuses to run as root; Debian's package brings a user for it.
-pub(super) fn user() -> Option<&'static str> {
+pub(crate) fn user() -> Option<&'static str> {
     rustix::process::getuid().is_root().then_some("postgres")
 }
 
@@ -67,7 +67,7 @@ fn template() -> Result<PathBuf> {
 }
 
 /// Makes an empty directory that belongs to who runs the server.
-fn own(directory: &Path) -> Result<()> {
+pub(super) fn own(directory: &Path) -> Result<()> {
     let mut command = Command::new("install");
     if let Some(user) = user() {
         command.args(["-o", user, "-g", user]);
@@ -78,7 +78,7 @@ fn own(directory: &Path) -> Result<()> {
 }
 
 /// Runs a command to its end as who runs the server.
-fn run(command: &mut Command) -> Result<()> {
+pub(super) fn run(command: &mut Command) -> Result<()> {
     let mut bound = spawner::bound_to_us(command, "KILL", user());
     bound.current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = spawner::spawn(bound)?.wait_with_output()?;

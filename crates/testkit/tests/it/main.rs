@@ -12,3 +12,4 @@ mod postgres;
 mod process;
 mod proxy;
 mod redis;
+mod standby;

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use holdfast_store::{Adoption, Revision};
+use holdfast_model::Hostname;
+use holdfast_store::{Adoption, Change, Names, Revision};
 
 use super::super::outbox::Topic;
 use super::super::retry::Task;
@@ -10,6 +11,17 @@ use super::super::unlisted::Unlisted;
 use super::super::within;
 use super::Follower;
 use crate::{Adopted, Error, Inventory, Listing, Result};
+
+/// Names on which the target and the control plane do not agree.
+pub(super) struct Found {
+    unknown: Names,
+    /// Where the control plane was restored.
+    absent: Option<Names>,
+}
+
+fn named(item: &Change) -> String {
+    item.name.to_string()
+}
 
 impl Follower<'_> {
     pub(super) async fn begin_listing(&mut self) -> Result<()> {
@@ -62,8 +74,7 @@ impl Follower<'_> {
         // An edge that is newer than the backup is not known any more, and begins anew: it remembers by itself.
         let heard = self.at.max(self.progress.newest());
         let restored = heard != Revision::default() && listing.revision.epoch != heard.epoch;
-        let gone = self.compared(inventory, &mut listing);
-        self.unlisted = gone.without_kept(self.config.kept_file.as_deref(), restored).await?;
+        self.found(inventory, &mut listing, restored).await?;
         self.backlog = listing.items.into();
         if anew {
             self.at = listing.revision;
@@ -72,8 +83,39 @@ impl Follower<'_> {
         Ok(())
     }
 
-    /// Leaves in the listing what is to be done, and finds what is held without being listed.
-    fn compared(&mut self, inventory: Inventory, listing: &mut Listing) -> Unlisted {
+    /// Leaves in the listing what is to be done, and finds what is held without being listed, and the other way round.
+    async fn found(
+        &mut self,
+        inventory: Inventory,
+        listing: &mut Listing,
+        restored: bool,
+    ) -> Result<()> {
+        let (held, listed) = (inventory.held.len(), listing.items.len());
+        let names = listing.items.iter().map(|item| item.name.clone()).collect();
+        // What a restored control plane has too much was perhaps removed after its backup.
+        let absent = restored.then(|| {
+            let items = listing.items.iter();
+            items.filter(|item| !inventory.held.contains_key(&item.name)).map(named).collect()
+        });
+        let unlisted = self.compared(inventory, listing);
+        let (kept, gone) = self.kept.part(unlisted, &names, restored).await?;
+        let unknown = kept.iter().map(ToString::to_string).collect();
+        self.untold = Some(Found { unknown: Names::of(unknown), absent: absent.map(Names::of) });
+        self.unlisted = Unlisted::new(gone, held, listed);
+        Ok(())
+    }
+
+    /// Tells what the comparison found. A control plane of the release before does not want to know.
+    pub(super) async fn tell_difference(&mut self) {
+        let Some(Found { unknown, absent }) = &self.untold else { return };
+        let tell = self.feed.difference(unknown, absent.as_ref());
+        match within(self.config.answer_limit, tell).await {
+            Ok(()) | Err(Error::Refused { .. }) => self.untold = None,
+            Err(error) => tracing::debug!(%error, "what differs could not be told yet"),
+        }
+    }
+
+    fn compared(&mut self, inventory: Inventory, listing: &mut Listing) -> Vec<Hostname> {
         let Inventory { mut held, mut strangers } = inventory;
         let (total, listed) = (held.len(), listing.items.len());
         let names: HashSet<&str> = listing.items.iter().map(|item| item.name.as_str()).collect();
@@ -99,7 +141,7 @@ impl Follower<'_> {
             unlisted,
             "the edge was compared with what is to be served"
         );
-        Unlisted::new(gone, total, listed)
+        gone
     }
 
     /// Does a part of what the comparison found.

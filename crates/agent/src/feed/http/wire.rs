@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use holdfast_model::{DomainId, Hostname, Note, Timestamp};
-use holdfast_store::{Adoption, CertificateId, Change, Changes, EdgeReport, Revision};
+use holdfast_store::{Adoption, CertificateId, Change, Changes, EdgeReport, Names, Revision};
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
@@ -160,6 +160,12 @@ impl Listed {
     }
 }
 
+/// What a comparison with a restored control plane found, as it is sent.
+pub(super) fn difference(unknown: &Names, absent: Option<&Names>) -> Value {
+    let names = |names: &Names| json!({ "count": names.count, "names": names.first });
+    json!({ "unknown": names(unknown), "absent": absent.map(names) })
+}
+
 pub(super) fn report(report: &EdgeReport, mode: &str) -> Value {
     let note = |note: &Option<Note>| match note {
         Some(note) => json!({ "code": note.code, "detail": note.detail }),
@@ -230,6 +236,7 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> E
     match (status, code.as_str()) {
         (StatusCode::GONE, "revision-gone") => return Error::RevisionGone,
         (StatusCode::NOT_FOUND, "edge-unknown") => return Error::Unregistered,
+        (StatusCode::UNAUTHORIZED, _) => return Error::TokenRefused { said: detail },
         _ => {}
     }
     let source = Box::new(Said { status, code, detail });

@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use holdfast_agent::{Bundles, Error, Feed, Listing, News, Result, Source};
 use holdfast_model::{DomainId, Hostname};
 use holdfast_store::{
-    Adopted, Adoption, Bundle, Change, Changes, EdgeReport, Observation, Revision, Stranger,
+    Adopted, Adoption, Bundle, Change, Changes, Difference, EdgeReport, Names, Observation,
+    Revision, Stranger,
 };
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
@@ -58,6 +59,7 @@ struct State {
     adoptions: Vec<Adoption>,
     adopted: Vec<Adopted>,
     lie: Option<Lie>,
+    difference: Difference,
 }
 
 impl State {
@@ -277,6 +279,12 @@ impl Memory {
         self.lock().adopted.clone()
     }
 
+    /// What the edge found when it compared itself: names served and not known here, and names not served before.
+    pub(crate) fn difference(&self) -> (Vec<String>, Vec<String>) {
+        let Difference { unknown, absent } = self.lock().difference.clone();
+        (unknown.first, absent.first)
+    }
+
     /// What the edge last complained of.
     pub(crate) fn complaint(&self) -> Option<holdfast_model::Note> {
         self.lock().reports.last()?.error.clone()
@@ -395,6 +403,18 @@ impl Bundles for Memory {
 
 #[async_trait]
 impl Feed for Memory {
+    async fn difference(&self, unknown: &Names, absent: Option<&Names>) -> Result<()> {
+        self.check()?;
+        let mut state = self.lock();
+        state.difference.unknown = unknown.clone();
+        if let Some(absent) = absent {
+            state.difference.absent = absent.clone();
+        }
+        drop(state);
+        self.reported.notify_waiters();
+        Ok(())
+    }
+
     async fn register(&self) -> Result<Revision> {
         self.check()?;
         self.registrations.fetch_add(1, Ordering::Relaxed);

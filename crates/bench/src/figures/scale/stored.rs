@@ -1,5 +1,7 @@
 //! One database with so many domains, and what was measured over it.
 
+mod work;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -35,6 +37,8 @@ pub(in crate::figures) struct Stored {
     size: u32,
     database: Database,
     target: String,
+    suffix: String,
+    works: u32,
     last_cursor: Option<String>,
     samples: Samples,
 }
@@ -48,6 +52,8 @@ struct Samples {
     resident_builtin_mb: Sample,
     first_page_ms: Sample,
     last_page_ms: Sample,
+    issued_rate: Sample,
+    renewed_rate: Sample,
 }
 
 impl Stored {
@@ -71,7 +77,8 @@ impl Stored {
         let took = begun.elapsed().as_secs_f64();
         ground.say(format!("{} with {size} domains, made in {took:.1} s", backend.title()));
         let samples = Samples::default();
-        Ok(Self { backend, size, database, target, last_cursor: None, samples })
+        let (works, last_cursor) = (0, None);
+        Ok(Self { backend, size, database, target, suffix, works, last_cursor, samples })
     }
 
     /// Everything once.
@@ -82,6 +89,7 @@ impl Stored {
         self.samples.ready_builtin_ms.push(millis(replica.start_to_ready()));
         sleep(SETTLED).await;
         self.samples.resident_builtin_mb.push(megabytes(&replica)?);
+        self.work(replica.api()).await?;
         replica.stop().await?;
         let replica = self.start(ground, network, EdgeMode::None).await?;
         self.samples.ready_ms.push(millis(replica.start_to_ready()));
@@ -165,13 +173,15 @@ impl Stored {
             samples.resident_builtin_mb.shown(0),
             samples.first_page_ms.shown(1),
             samples.last_page_ms.shown(1),
+            samples.issued_rate.shown(1),
+            samples.renewed_rate.shown(1),
         ]
     }
 }
 
 impl fmt::Display for Stored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = Table::new(&[""; 8]);
+        let mut table = Table::new(&[""; 10]);
         table.row(self.row());
         f.write_str(table.markdown().lines().last().unwrap_or_default())
     }

@@ -6,14 +6,13 @@ use axum::Json;
 use axum::extract::{Query, State};
 use http::HeaderName;
 use http::header::CONTENT_TYPE;
-use ring::digest::{SHA256, digest};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use super::super::Ca;
 use super::super::order::Stage;
-use super::super::{Ca, id};
 
 #[derive(Deserialize)]
 pub(super) struct Wanted {
@@ -89,7 +88,7 @@ pub(super) async fn certificates(
             json!({
                 "serial": certificate.serial,
                 "id": ca.certificate_id(certificate),
-                "sha256": id::hex(digest(&SHA256, &certificate.der()).as_ref()),
+                "sha256": certificate.sha256(),
                 "names": certificate.names,
                 "account": certificate.account,
                 "order": certificate.order,

@@ -9,17 +9,29 @@ use crate::{
     clock,
     config::{Config, DatabaseUrl, EdgeMode},
     failure::chain,
-    wiring::master_key,
+    wiring::{marker::Marker, master_key},
 };
 
 /// Clocks further apart than this make lease and certificate times misleading.
 const SKEW: Duration = Duration::from_secs(2);
+
+/// Transactions of others may hold the event log for this long.
+const EVENT_LAG: Duration = Duration::from_secs(60);
+
+/// How many sealed values are named.
+const LEFT_SHOWN: u32 = 5;
+
+/// What leases keep beside the store: one session that acquires and renews, one that listens, one for a beacon.
+const LEASE_SESSIONS: u32 = 3;
 
 pub(super) async fn look(config: &Config) -> Vec<Finding> {
     let url = &config.database.url;
     if let DatabaseUrl::Sqlite(path) = url
         && !path.exists()
     {
+        if let Some(marker) = Marker::of(config).filter(Marker::stands) {
+            return vec![Finding::wrong("database", marker.loss(), marker.way_out())];
+        }
         let seen = format!("{} is made at the first start", path.display());
         return vec![Finding::good("database", seen), key(config, None).0];
     }
@@ -35,12 +47,34 @@ pub(super) async fn look(config: &Config) -> Vec<Finding> {
             let seen = format!("{url} answers; its schema is made at the first start");
             vec![Finding::good("database", seen), key(config, None).0]
         }
-        Err(error) => vec![Finding::wrong(
-            "database",
-            format!("{url}: {}", chain(&error)),
-            "See that the database runs, and that database.url names it and a user it lets in.",
-        )],
+        Err(error) => vec![failed(url, &error)],
     }
+}
+
+fn failed(url: &DatabaseUrl, error: &Error) -> Finding {
+    match error.outage() {
+        Some(outage) => {
+            let seen = format!("{url} {} ({})", outage.predicate(), chain(error));
+            Finding::wrong("database", seen, outage.fix())
+        }
+        None => Finding::wrong(
+            "database",
+            format!("{url}: {}", chain(error)),
+            "See that the database runs, and that database.url names it and a user it lets in.",
+        ),
+    }
+}
+
+/// What one replica may ask of the database, or of a pooler before it.
+fn sessions(url: &DatabaseUrl) -> Option<Finding> {
+    let needed = holdfast_store::sessions(&url.expose(), &OpenOptions::default()).ok()?;
+    let needed = needed.checked_add(LEASE_SESSIONS).filter(|_| needed > 0)?;
+    Some(Finding::good(
+        "sessions",
+        format!(
+            "a replica keeps up to {needed}; the server, or a pooler before it, must have room for those of all replicas"
+        ),
+    ))
 }
 
 /// Did the database say that it knows none of our tables?
@@ -58,18 +92,21 @@ async fn opened(config: &Config, sealed_under: Option<String>) -> Vec<Finding> {
     if sealed_under.is_some() && key.is_none() {
         return findings;
     }
-    let options = OpenOptions { migrate: false, connections: 1 };
+    let options = OpenOptions { migrate: false, connections: 1, ..OpenOptions::default() };
     match holdfast_store::open(&url.expose(), key.filter(|_| sealed_under.is_some()), options).await
     {
         Ok(store) => {
+            findings.extend(store.check_writes().await.err().map(|error| failed(url, &error)));
             findings.extend(schema(&store).await);
+            findings.extend(sessions(url));
             findings.extend(skew(&store).await);
+            findings.extend(event_log(&store).await);
+            findings.extend(sealed(&store).await);
+            findings.extend(moments(&store).await);
             findings.extend(edges(&store, config.edge.mode).await);
             findings.extend(cluster::look(&store, config).await);
         }
-        Err(error) => {
-            findings.push(Finding::wrong("database", chain(&error), "See the server's log."));
-        }
+        Err(error) => findings.push(failed(url, &error)),
     }
     findings
 }
@@ -151,6 +188,60 @@ async fn skew(store: &SharedStore) -> Option<Finding> {
             "clock",
             format!("this machine and the database are {} apart", clock::span(apart)),
             "Keep both on time, with NTP.",
+        ),
+    })
+}
+
+/// Does an open transaction of the server keep webhooks and the event stream from what is committed?
+async fn event_log(store: &SharedStore) -> Option<Finding> {
+    const WHAT: &str = "event log";
+    let (lag, now) = (store.event_lag().await.ok()?, store.ping().await.ok()?);
+    let Some(since) = lag.unread_since.filter(|since| now.since(*since) > EVENT_LAG) else {
+        return Some(Finding::good(WHAT, "readers see all that is committed"));
+    };
+    let seen = format!("readers see nothing that was committed since {since}");
+    Some(match lag.held_by.first() {
+        Some(holder) => {
+            Finding::wrong(WHAT, format!("{seen}; held back by {holder}"), holder.remedy())
+        }
+        None => Finding::wrong(
+            WHAT,
+            seen,
+            "Look at pg_stat_activity and pg_prepared_xacts for the oldest transaction.",
+        ),
+    })
+}
+
+/// What the last rotation of the data key could not seal anew.
+async fn sealed(store: &SharedStore) -> Option<Finding> {
+    const WHAT: &str = "sealed values";
+    if store.is_rotating().await.ok()? {
+        return Some(Finding::good(WHAT, "a rotation of the data key is under way"));
+    }
+    let left = store.sealed_before(LEFT_SHOWN).await.ok()?;
+    if left.is_empty() {
+        return None;
+    }
+    let shown: Vec<_> = left.iter().map(ToString::to_string).collect();
+    Some(Finding::doubtful(
+        WHAT,
+        format!("some are under an older data key: {}", shown.join(", ")),
+        "Run `holdfast key rotate`; it names those that do not open. Renew the domains among them.",
+    ))
+}
+
+/// What a wrong clock left in the future. Clocks may agree by now: what was stored meanwhile still
+/// waits.
+async fn moments(store: &SharedStore) -> Option<Finding> {
+    const WHAT: &str = "stored times";
+    Some(match store.out_of_bounds().await.ok()? {
+        0 => Finding::good(WHAT, "none is later than a clock in good order stores"),
+        many => Finding::doubtful(
+            WHAT,
+            format!(
+                "{many} are later than a clock in good order stores: the database's clock was ahead"
+            ),
+            "A running replica brings them back within a minute; see that one runs, and keep the database's clock on time.",
         ),
     })
 }

@@ -39,11 +39,14 @@ fn parts(health: &Value) -> Vec<Finding> {
             _ => "work",
         };
         match text("status").as_str() {
-            "Unhealthy" => Finding::wrong(
-                what,
-                text("description"),
-                "See the server's log, and that its database runs and can be reached.",
-            ),
+            "Unhealthy" => {
+                let fix = result.pointer("/data/fix").and_then(Value::as_str);
+                Finding::wrong(what, text("description"), fix.unwrap_or("See the server's log."))
+            }
+            // A follower is Degraded in good order; a database is not.
+            "Degraded" if what == "database" => {
+                Finding::doubtful(what, text("description"), "See docs/troubleshooting.md.")
+            }
             _ => Finding::good(what, text("description")),
         }
     };

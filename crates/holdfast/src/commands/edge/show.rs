@@ -16,6 +16,17 @@ struct Detail {
     edge: Edge,
     refused: Vec<Refusal>,
     stranger_files: Vec<Stranger>,
+    /// Replicas of the release before do not say.
+    #[serde(default)]
+    unknown_names: Names,
+    #[serde(default)]
+    absent_names: Names,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Names {
+    count: u64,
+    names: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -55,6 +66,18 @@ pub(super) async fn show(api: &Api, output: Output, edge: &str) -> Result<(), Fa
         }
         output.table(&table);
     }
+    different(
+        output,
+        "UNKNOWN SINCE THE RESTORE",
+        &detail.unknown_names,
+        "They are served on. Add each again with `holdfast domain add NAME`; to stop serving one, remove its line from the file `kept` in the agent's data directory and restart the agent.",
+    );
+    different(
+        output,
+        "NOT SERVED BEFORE THE RESTORE",
+        &detail.absent_names,
+        "They may have been removed after the backup was made: then remove them again with `holdfast domain remove NAME`.",
+    );
     if !detail.stranger_files.is_empty() {
         output.line("");
         let mut table = Table::new(["NONE OF OURS", "SHADOWS", "NAMES"]).painted("SHADOWS", shadow);
@@ -72,6 +95,24 @@ pub(super) async fn show(api: &Api, output: Output, edge: &str) -> Result<(), Fa
         }
     }
     Ok(())
+}
+
+/// Names on which the edge and a restored database did not agree, and what to do about them.
+fn different(output: Output, title: &'static str, names: &Names, advice: &str) {
+    if names.names.is_empty() {
+        return;
+    }
+    output.line("");
+    let mut table = Table::new([title]);
+    for name in &names.names {
+        table.row([name.clone()]);
+    }
+    output.table(&table);
+    let shown = u64::try_from(names.names.len()).unwrap_or(u64::MAX);
+    if names.count > shown {
+        output.line(format!("and {} more", names.count - shown));
+    }
+    output.line(output.style().dim(advice));
 }
 
 /// Those that the edge was asked to take over and did not, or not yet.

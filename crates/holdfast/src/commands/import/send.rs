@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::entry::{Entry, Found, Life, Refusal, Shared};
 use crate::{
-    client::{Api, parsed, step},
+    client::{Api, parsed},
     failure::Failure,
     output::{Output, Table},
 };
@@ -42,10 +42,9 @@ struct ItemAnswer {
     problem: Option<Problem>,
 }
 
-/// A domain that is there, or was.
+/// A domain that is there.
 #[derive(Debug, Deserialize)]
 struct Present {
-    id: String,
     removing_since: Option<String>,
 }
 
@@ -53,6 +52,8 @@ struct Present {
 struct Problem {
     code: String,
     detail: String,
+    /// Of the domain that was removed since.
+    domain_id: Option<String>,
 }
 
 /// What came of it so far.
@@ -121,35 +122,30 @@ impl<'a> Sending<'a> {
         }
         let mut again = Vec::new();
         for (entry, item) in batch.into_iter().zip(answer.items) {
-            again.extend(self.settle(entry, item).await?);
+            again.extend(self.settle(entry, item));
         }
         Ok(again)
     }
 
     /// Counts what came of an entry, or gives it back to be sent again.
-    async fn settle(&mut self, entry: Entry, item: ItemAnswer) -> Result<Option<Entry>, Failure> {
+    fn settle(&mut self, entry: Entry, item: ItemAnswer) -> Option<Entry> {
         match (item.status, item.domain, item.problem) {
             (201, ..) => self.tally.created += 1,
-            (200, Some(Present { id, removing_since: Some(_) }), _) => {
-                if self.is_gone(&id, StatusCode::GONE).await? {
-                    return Ok(Some(Entry { life: Life::after(&id), ..entry }));
-                }
+            (200, Some(Present { removing_since: Some(_) }), _) => {
                 let reason = "being-removed: it is on its way out; run the same command again when it is gone";
                 self.refuse_because(entry, reason);
             }
-            // A dry run does not say which domain it found; the one that was removed is none.
-            (200, None, _)
-                if self.dry_run && self.is_gone(&entry.name, StatusCode::NOT_FOUND).await? =>
-            {
-                self.tally.created += 1;
-            }
             (200, ..) => self.tally.present += 1,
-            (_, _, Some(problem)) => return Ok(self.differs_or_refused(entry, &problem)),
+            // It was removed since: the next life of the name has a key of its own.
+            (410, _, Some(Problem { domain_id: Some(id), .. })) => {
+                return Some(Entry { life: Life::after(&id), ..entry });
+            }
+            (_, _, Some(problem)) => return self.differs_or_refused(entry, &problem),
             (status, ..) => {
                 self.refuse_because(entry, &format!("the server answered {status}"));
             }
         }
-        Ok(None)
+        None
     }
 
     /// The key may have been used for another certificate, in a life of the name that is over: it is sent once more with its own.
@@ -164,12 +160,6 @@ impl<'a> Sending<'a> {
         let first = entry.differs.clone().filter(|_| problem.code == IN_USE);
         self.refuse_because(entry, &first.unwrap_or(reason));
         None
-    }
-
-    /// Is there no such domain any more? By its name that is 404, by its id 410.
-    async fn is_gone(&self, key: &str, status: StatusCode) -> Result<bool, Failure> {
-        let path = format!("/v1/domains/{}", step(key));
-        Ok(self.api.send(Method::GET, &path, None).await?.status() == status)
     }
 
     fn refuse_because(&mut self, entry: Entry, reason: &str) {

@@ -1,6 +1,6 @@
 //! What a replica of `up` is told: the same configuration as in production, made instead of read.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use holdfast_devnet::Devnet;
 use holdfast_model::{Hostname, Policy};
@@ -9,7 +9,7 @@ use super::UpArgs;
 use crate::{
     config::{
         Acme, Config, Coordination, Database, DatabaseUrl, Dns, Edge, EdgeMode, KeyType, Log,
-        Provisioning, Renewal, Replicas, ResolverAddress, Security, Server, WebUrl,
+        Provisioning, Renewal, Replicas, ResolverAddress, Retention, Security, Server, WebUrl,
     },
     failure::Failure,
 };
@@ -20,7 +20,7 @@ pub(super) fn make(args: &UpArgs, devnet: &Devnet) -> Result<Config, Failure> {
     let target = Hostname::parse_host(holdfast_devnet::EDGE).map_err(Failure::failed)?;
     Ok(Config {
         server: Server { listen: args.api, drain_seconds: 0, ..Server::default() },
-        database: Database { url: DatabaseUrl::Sqlite(args.data.join("holdfast.db")) },
+        database: Database { url: database(&args.data) },
         coordination: Coordination::default(),
         replicas: Replicas { instance_id: Some("up".to_owned()), ..Replicas::default() },
         acme: Acme {
@@ -45,19 +45,30 @@ pub(super) fn make(args: &UpArgs, devnet: &Devnet) -> Result<Config, Failure> {
         },
         provisioning: Provisioning::default(),
         renewal: Renewal::default(),
+        retention: Retention::default(),
         edge: Edge {
             mode: EdgeMode::Builtin,
             http: Some(args.http),
             https: Some(args.https),
             ..Edge::default()
         },
-        security: Security {
-            master_key_file: Some(args.data.join("master.key")),
-            admin_token_file: Some(args.data.join("admin.token")),
-            ..Security::default()
-        },
+        security: security(&args.data),
         log: Log::default(),
     })
+}
+
+/// The database in a data directory.
+pub(crate) fn database(data: &Path) -> DatabaseUrl {
+    DatabaseUrl::Sqlite(data.join("holdfast.db"))
+}
+
+/// The keys and tokens in a data directory.
+pub(crate) fn security(data: &Path) -> Security {
+    Security {
+        master_key_file: Some(data.join("master.key")),
+        admin_token_file: Some(data.join("admin.token")),
+        ..Security::default()
+    }
 }
 
 /// The product's policy with a developer's patience: seconds where customers get minutes.

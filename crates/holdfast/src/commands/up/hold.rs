@@ -29,9 +29,9 @@ pub(crate) fn take(data: &Path) -> Result<File, Failure> {
         Err(TryLockError::WouldBlock) => return Err(in_use(&mut file, data)),
         Err(TryLockError::Error(error)) => return Err(refused(error)),
     }
-    // For people only; what counts is the lock.
-    file.set_len(0).and_then(|()| file.rewind()).map_err(refused)?;
-    write!(file, "{}", std::process::id()).map_err(refused)?;
+    // For people only, so a full disk is no reason to refuse; what counts is the lock.
+    let noted = file.set_len(0).and_then(|()| file.rewind());
+    noted.and_then(|()| write!(file, "{}", std::process::id())).ok();
     Ok(file)
 }
 

@@ -1,6 +1,6 @@
 //! Replicas that share a database, each a process of its own, asked one by one.
 
-use std::{process::Command, time::Duration};
+use std::{path::PathBuf, process::Command, time::Duration};
 
 use bytes::Bytes;
 use holdfast_gateway::client::{Client, ClientConfig};
@@ -44,6 +44,11 @@ impl Group {
     /// Starts `count` replicas whose leases last so many seconds, and waits until all are ready.
     pub(crate) async fn start(count: usize, lease: u32, extra: &str) -> Self {
         let url = Postgres::shared().await.unwrap().database().await.unwrap();
+        Self::start_on(url, count, lease, extra).await
+    }
+
+    /// The same on a database of the test's own.
+    pub(crate) async fn start_on(url: String, count: usize, lease: u32, extra: &str) -> Self {
         let scratch = Scratch::new().unwrap();
         let renewal = lease / 3;
         let text = format!(
@@ -92,9 +97,25 @@ impl Group {
         group
     }
 
+    /// The configuration they share.
+    pub(crate) fn config(&self) -> PathBuf {
+        self.scratch.path().join("holdfast.toml")
+    }
+
+    /// Asks one of them for much at the same time, so that it opens as many sessions as it may.
+    pub(crate) async fn crowd(&self, at: usize) {
+        let list = async || {
+            for _ in 0..5 {
+                self.ask(at, Method::GET, "/v1/domains?limit=1000", None).await.ok();
+            }
+        };
+        let four = async || tokio::join!(list(), list(), list(), list());
+        tokio::join!(four(), four(), four(), four(), four());
+    }
+
     pub(crate) fn command(&self, at: usize) -> Command {
         let mut command = program();
-        command.args(["server", "--config", &word(&self.scratch.path().join("holdfast.toml"))]);
+        command.args(["server", "--config", &word(&self.config())]);
         command.env("POD_NAME", &self.members[at].name);
         let listen = format!("127.0.0.1:{}", self.members[at].port);
         command.env("HOLDFAST__SERVER__LISTEN", listen);

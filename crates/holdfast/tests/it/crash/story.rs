@@ -15,8 +15,13 @@ use super::site::{Died, Site};
 use crate::replica::Network;
 
 /// Points that no story passes: the files of the development network, and what only agents do.
-pub(crate) const ELSEWHERE: &[Point] =
-    &[Point::FILE_EDGE, Point::FILE_OTHER, Point::EDGE_HAPROXY, Point::EDGE_RELOAD];
+pub(crate) const ELSEWHERE: &[Point] = &[
+    Point::FILE_DATABASE,
+    Point::FILE_EDGE,
+    Point::FILE_OTHER,
+    Point::EDGE_HAPROXY,
+    Point::EDGE_RELOAD,
+];
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Story {

@@ -7,6 +7,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::member::Fleet;
+use crate::cluster::LEASES;
 
 /// Longest time for all domains to become Active once nothing is done to the fleet any more.
 const REST: Duration = Duration::from_secs(120);
@@ -42,6 +43,28 @@ pub(crate) async fn all_active(fleet: &Fleet, names: &[String]) {
     })
     .await;
     assert_eq!(domains(fleet).await.len(), names.len());
+}
+
+/// Waits until so many are Active, and no more work is done than that takes.
+pub(crate) async fn active_at_least(fleet: &Fleet, count: u64) {
+    eventually(REST, "the first domains to be Active", async || {
+        let active = fleet.count("SELECT count(*) FROM domain WHERE state = 'Active'");
+        if active >= count { Ok(()) } else { Err(format!("{active} of {count}")) }
+    })
+    .await;
+}
+
+/// The leadership and every lease for lasting work are held; others are taken for one operation at a time.
+pub(crate) async fn somebody_leads(fleet: &Fleet) {
+    eventually(REST, "holders of all leases", async || {
+        let leases = fleet.insist(Method::GET, "/v1/leases", None).await;
+        let items = leases["items"].as_array().unwrap();
+        let held = |name: &&str| {
+            items.iter().any(|lease| lease["name"] == **name && lease["held"] == true)
+        };
+        if LEASES.iter().all(held) { Ok(()) } else { Err(leases.to_string()) }
+    })
+    .await;
 }
 
 /// All domains there are.

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use bytes::Bytes;
 use holdfast_gateway::client::{Client, ClientConfig};
-use holdfast_testkit::{Durability, Postgres, Process, Scratch, eventually, free_port};
+use holdfast_testkit::{Durability, Faketime, Postgres, Process, Scratch, eventually, free_port};
 use http::{Method, Request, StatusCode};
 use serde_json::Value;
 
@@ -32,6 +32,10 @@ pub(crate) struct Plan {
     pub(crate) program: PathBuf,
     /// More of the environment, by role.
     pub(crate) environment: Environment,
+    /// Has the database a synchronous standby, which its URL names too?
+    pub(crate) standby: bool,
+    /// The database's clock, if it is not the right one.
+    pub(crate) clock: Option<Faketime>,
 }
 
 impl Default for Plan {
@@ -42,6 +46,8 @@ impl Default for Plan {
             extra: "[provisioning]\nclaim_seconds = 2",
             program: PROGRAM.into(),
             environment: Box::new(|_, _| Vec::new()),
+            standby: false,
+            clock: None,
         }
     }
 }
@@ -107,6 +113,8 @@ impl Visitor {
 pub(crate) struct Fleet {
     pub(crate) network: Network,
     pub(crate) postgres: Postgres,
+    standby: Option<Postgres>,
+    pub(crate) clock: Option<Faketime>,
     pub(crate) members: Vec<Member>,
     /// The build that whoever is started next runs.
     pub(crate) program: PathBuf,
@@ -125,8 +133,18 @@ impl Fleet {
 
     /// The same beside a network that is there.
     pub(crate) async fn start_in(network: Network, plan: Plan) -> Self {
-        let postgres = Postgres::start(Durability::Relaxed).await.unwrap();
-        let url = postgres.database().await.unwrap();
+        let postgres = match &plan.clock {
+            Some(clock) => Postgres::start_by(clock).await.unwrap(),
+            None => Postgres::start(Durability::Relaxed).await.unwrap(),
+        };
+        let mut url = postgres.database().await.unwrap();
+        let mut standby = None;
+        if plan.standby {
+            let other = standby.insert(postgres.synchronous_standby().await.unwrap());
+            let place = |port| format!("127.0.0.1:{port}");
+            let (first, second) = (place(postgres.port()), place(other.port()));
+            url = url.replace(&first, &format!("{first},{second}"));
+        }
         let scratch = Scratch::new().unwrap();
         scratch.write("holdfast.toml", text(&network, &url, plan.extra)).unwrap();
         let members: Vec<Member> = plan.roles.iter().enumerate().map(Member::new).collect();
@@ -138,6 +156,8 @@ impl Fleet {
         let mut fleet = Self {
             network,
             postgres,
+            standby,
+            clock: plan.clock,
             members,
             url,
             scratch,
@@ -195,6 +215,12 @@ impl Fleet {
             other => Err(format!("{other:?}")),
         })
         .await;
+    }
+
+    /// `kill -9` of the primary, which never comes back; its standby takes over.
+    pub(crate) async fn fail_over(&self) {
+        self.postgres.process().kill().await.unwrap();
+        self.standby.as_ref().unwrap().promote().await.unwrap();
     }
 
     /// Asks until it is answered with success.

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use async_trait::async_trait;
-use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use sqlx::postgres::PgListener;
 use uuid::Uuid;
 
 use crate::error::StoreError;
+use crate::session::{Hosts, ask_for_writes};
 use crate::store::Beacon;
 
 const DOING: &str = "keeping a beacon";
@@ -30,21 +31,21 @@ impl Key {
 }
 
 pub(super) struct PostgresBeacon {
-    options: PgConnectOptions,
+    hosts: Hosts,
     key: Key,
     session: Option<Session>,
 }
 
-/// A listener is the connection of sqlx that notices its own end; nothing is listened to on it.
+/// A listener is the connection of sqlx that notices its own end; nothing is listened to on it. Its life has no limit: others take
+/// its end for the death of this process. It is asked instead whether its server still takes writes.
 struct Session {
     connection: PgListener,
     server_process: i32,
 }
 
 impl PostgresBeacon {
-    pub(super) fn new(options: PgConnectOptions, key: Key) -> Self {
-        let options = options.application_name("holdfast-lease-beacon");
-        Self { options, key, session: None }
+    pub(super) fn new(hosts: Hosts, key: Key) -> Self {
+        Self { hosts: hosts.named("holdfast-lease-beacon"), key, session: None }
     }
 
     fn put_out(&mut self) {
@@ -73,10 +74,8 @@ impl Beacon for PostgresBeacon {
         self.put_out();
         let (random, _) = Uuid::new_v4().as_u64_pair();
         let key = random.cast_signed() | 1;
-        let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(self.options.clone());
-        let mut connection = PgListener::connect_with(&pool).await.map_err(failed)?;
-        connection.ignore_pool_close_event(true);
-        connection.eager_reconnect(false);
+        let opened = self.hosts.listener().await;
+        let mut connection = opened.map_err(|error| StoreError::new(DOING, error))?;
         let lock = sqlx::query_as("SELECT pg_try_advisory_lock($1), pg_backend_pid()").bind(key);
         let (lit, server_process): (bool, i32) =
             lock.fetch_one(&mut connection).await.map_err(failed)?;
@@ -108,12 +107,17 @@ impl Beacon for PostgresBeacon {
         // The listener would reconnect by itself, to a session without the lock: so it is asked who it is.
         let who = sqlx::query_scalar::<_, i32>("SELECT pg_backend_pid()");
         let who = who.fetch_one(&mut session.connection).await;
-        if who.as_ref().ok() != Some(&session.server_process) {
+        let same = who.as_ref().ok() == Some(&session.server_process);
+        // A beacon on a standby is seen by nobody who takes leases.
+        let writes = match same {
+            true => ask_for_writes(&mut session.connection).await,
+            false => Ok(()),
+        };
+        if !same || writes.is_err() {
             self.put_out();
         }
-        match who.map_err(failed)? {
-            _ if self.session.is_some() => Ok(()),
-            _ => Err(over()),
-        }
+        who.map_err(failed)?;
+        writes.map_err(|fault| StoreError::new(DOING, fault))?;
+        if same { Ok(()) } else { Err(over()) }
     }
 }

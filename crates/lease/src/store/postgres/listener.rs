@@ -1,28 +1,30 @@
 //! Wake-ups by `LISTEN`, on a connection of their own.
 
 use async_trait::async_trait;
-use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use sqlx::postgres::PgListener;
 
 use super::CHANNEL;
 use crate::error::StoreError;
 use crate::identity::Name;
+use crate::session::{Hosts, Life, ask_for_writes};
 use crate::store::Listener;
 
 const DOING: &str = "listening for wake-ups";
 
 pub(super) struct PostgresListener {
-    options: PgConnectOptions,
+    hosts: Hosts,
     session: Option<Session>,
 }
 
 struct Session {
     connection: PgListener,
     server_process: i32,
+    life: Life,
 }
 
 impl PostgresListener {
-    pub(super) fn new(options: PgConnectOptions) -> Self {
-        Self { options, session: None }
+    pub(super) fn new(hosts: Hosts) -> Self {
+        Self { hosts, session: None }
     }
 }
 
@@ -43,14 +45,12 @@ async fn who(connection: &mut PgListener) -> Result<i32, StoreError> {
 impl Listener for PostgresListener {
     async fn connect(&mut self) -> Result<(), StoreError> {
         self.session = None;
-        // The listener of sqlx wants a pool; this one holds its single connection.
-        let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(self.options.clone());
-        let mut connection = PgListener::connect_with(&pool).await.map_err(failed)?;
-        connection.ignore_pool_close_event(true);
-        connection.eager_reconnect(false);
+        let opened = self.hosts.listener().await;
+        let mut connection = opened.map_err(|error| StoreError::new(DOING, error))?;
         let server_process = who(&mut connection).await?;
         connection.listen(CHANNEL).await.map_err(failed)?;
-        self.session = Some(Session { connection, server_process });
+        let life = Life::begin(Life::LONGEST);
+        self.session = Some(Session { connection, server_process, life });
         Ok(())
     }
 
@@ -71,9 +71,10 @@ impl Listener for PostgresListener {
     async fn check(&mut self) -> Result<(), StoreError> {
         let session = self.session.as_mut().ok_or_else(lost)?;
         // The listener would reconnect by itself, and say nothing of what it missed: so it is asked who it is.
-        match who(&mut session.connection).await? {
-            same if same == session.server_process => Ok(()),
-            _ => Err(lost()),
+        if who(&mut session.connection).await? != session.server_process || session.life.is_over() {
+            return Err(lost());
         }
+        // Nobody tells anything on a server that takes no writes.
+        ask_for_writes(&mut session.connection).await.map_err(|fault| StoreError::new(DOING, fault))
     }
 }

@@ -1,7 +1,7 @@
 //! Leases in PostgreSQL: one row each, one statement per operation, the server's clock.
 //!
-//! The store owns one connection, and its listener another. Both must be direct: `LISTEN`, beacons and session settings do
-//! not survive a transaction pooler.
+//! The store owns one connection, its listener another, and its beacon a third. Each is a session with the host that takes writes
+//! ([`crate::session`]); the first ends at the end of its life, the others when they are asked and it is over.
 
 mod beacon;
 mod listener;
@@ -11,10 +11,9 @@ mod statement;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::error::DatabaseError;
-use sqlx::postgres::{PgArguments, PgConnectOptions, PgRow};
+use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
-use sqlx::{Connection as _, PgConnection, Postgres, Row as _};
+use sqlx::{PgConnection, Postgres, Row as _};
 use uuid::Uuid;
 
 use self::statement::Beacons;
@@ -23,6 +22,7 @@ use crate::error::{Error, StoreError};
 use crate::identity::{Holder, Incarnation, Name, Term};
 use crate::request::{Acquire, Acquired, Ask, At, Force, Release, Renew, Renewed};
 use crate::row::{Entry, Row, Version};
+use crate::session::{Hosts, Life, ends_session};
 
 /// The tables, as text for the host to apply, in its own migrations or by [`PostgresStore::apply_schema`].
 pub const SCHEMA: &str = include_str!("schema.sql");
@@ -32,24 +32,23 @@ pub const CHANNEL: &str = "holdfast_lease";
 
 /// Leases in a PostgreSQL database.
 pub struct PostgresStore {
-    options: PgConnectOptions,
-    connection: Option<PgConnection>,
+    hosts: Hosts,
+    connection: Option<(PgConnection, Life)>,
+    longest_life: Duration,
     beacon: beacon::Key,
 }
 
 impl PostgresStore {
-    /// Leases in the database at this URL. Connects at the first call. No statement runs longer than `request_timeout`,
-    /// so that one given up on ends by itself.
+    /// Leases in the database at this URL, which may name several hosts: the one that takes writes is used. Connects at the
+    /// first call. No statement runs longer than `request_timeout`, so that one given up on ends by itself.
     pub fn new(url: &str, request_timeout: Duration) -> Result<Self, Error> {
-        let options: PgConnectOptions =
-            url.parse().map_err(|refused: sqlx::Error| Error::Address(refused.to_string()))?;
-        Ok(Self::with_options(options, request_timeout))
+        Ok(Self::with_hosts(Hosts::parse(url)?, request_timeout))
     }
 
-    /// The same, with a host's own settings of the connection.
-    pub fn with_options(options: PgConnectOptions, request_timeout: Duration) -> Self {
+    /// The same, with a caller's own settings of the connection.
+    pub fn with_hosts(hosts: Hosts, request_timeout: Duration) -> Self {
         let limit = format!("{}ms", request_timeout.as_millis().max(1));
-        let options = options.application_name("holdfast-lease").options([
+        let hosts = hosts.named("holdfast-lease").with_settings([
             ("statement_timeout", limit.as_str()),
             ("idle_in_transaction_session_timeout", limit.as_str()),
             ("default_transaction_isolation", "read committed"),
@@ -59,27 +58,37 @@ impl PostgresStore {
             ("plan_cache_mode", "force_generic_plan"),
             ("enable_seqscan", "off"),
         ]);
-        Self { options, connection: None, beacon: beacon::Key::default() }
+        let longest_life = Life::LONGEST;
+        Self { hosts, connection: None, longest_life, beacon: beacon::Key::default() }
+    }
+
+    /// Changes how long a connection is used; [`Life::LONGEST`] unless said otherwise.
+    #[must_use]
+    pub fn with_longest_life(mut self, longest: Duration) -> Self {
+        self.longest_life = longest;
+        self
     }
 
     /// Makes the tables where they are missing. For tests and small programs: a host with migrations applies
     /// [`SCHEMA`] there.
     pub async fn apply_schema(&mut self) -> Result<(), StoreError> {
         let mut connection = self.connection("connecting to PostgreSQL").await?;
-        let applied = sqlx::raw_sql(SCHEMA).execute(&mut connection).await;
+        let applied = sqlx::raw_sql(SCHEMA).execute(&mut connection.0).await;
         applied.map_err(|error| StoreError::new("applying the lease schema", error))?;
         self.connection = Some(connection);
         Ok(())
     }
 
     /// Takes the connection out: a call that is dropped or fails drops it too.
-    async fn connection(&mut self, doing: &'static str) -> Result<PgConnection, StoreError> {
-        match self.connection.take() {
-            Some(connection) => Ok(connection),
-            None => PgConnection::connect_with(&self.options)
-                .await
-                .map_err(|error| StoreError::new(doing, error)),
+    async fn connection(
+        &mut self,
+        doing: &'static str,
+    ) -> Result<(PgConnection, Life), StoreError> {
+        if let Some(kept) = self.connection.take().filter(|(_, life)| !life.is_over()) {
+            return Ok(kept);
         }
+        let opened = self.hosts.connect().await.map_err(|error| StoreError::new(doing, error))?;
+        Ok((opened, Life::begin(self.longest_life)))
     }
 
     fn beacons(&self) -> Beacons {
@@ -92,8 +101,8 @@ impl PostgresStore {
         query: Query<'_, Postgres, PgArguments>,
     ) -> Result<Vec<PgRow>, StoreError> {
         let mut connection = self.connection(doing).await?;
-        let rows = query.fetch_all(&mut connection).await;
-        if rows.as_ref().err().is_none_or(leaves_the_session) {
+        let rows = query.fetch_all(&mut connection.0).await;
+        if !rows.as_ref().err().is_some_and(ends_session) {
             self.connection = Some(connection);
         }
         rows.map_err(|error| StoreError::new(doing, error))
@@ -107,13 +116,6 @@ impl PostgresStore {
         let first = self.rows(doing, query).await?.into_iter().next();
         first.ok_or_else(|| StoreError::new(doing, sqlx::Error::RowNotFound))
     }
-}
-
-/// What the server itself refuses leaves the session as it was, unless it is shutting down (class 57P); anything else leaves
-/// it unknown.
-fn leaves_the_session(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(DatabaseError::code);
-    code.is_some_and(|code| !code.starts_with("57P"))
 }
 
 fn micros(span: Duration) -> i64 {
@@ -255,7 +257,7 @@ impl Store for PostgresStore {
         let doing = "pruning the history of leases";
         let mut connection = self.connection(doing).await?;
         let query = sqlx::query(statement::prune()).bind(micros(older_than));
-        let done = query.execute(&mut connection).await;
+        let done = query.execute(&mut connection.0).await;
         let done = done.map_err(|error| StoreError::new(doing, error))?;
         self.connection = Some(connection);
         Ok(done.rows_affected())
@@ -266,11 +268,11 @@ impl Store for PostgresStore {
     }
 
     fn listener(&self) -> Option<Box<dyn Listener>> {
-        Some(Box::new(listener::PostgresListener::new(self.options.clone())))
+        Some(Box::new(listener::PostgresListener::new(self.hosts.clone())))
     }
 
     fn beacon(&self) -> Option<Box<dyn Beacon>> {
-        let (options, key) = (self.options.clone(), self.beacon.clone());
-        Some(Box::new(beacon::PostgresBeacon::new(options, key)))
+        let (hosts, key) = (self.hosts.clone(), self.beacon.clone());
+        Some(Box::new(beacon::PostgresBeacon::new(hosts, key)))
     }
 }

@@ -40,6 +40,13 @@ impl SqliteStore {
         Self { options, connection: None }
     }
 
+    /// The same, for a host that makes the file itself: one that is gone stays gone.
+    #[must_use]
+    pub fn existing(mut self) -> Self {
+        self.options = self.options.create_if_missing(false);
+        self
+    }
+
     /// Makes the tables where they are missing. For tests and small programs: a host with migrations applies
     /// [`SCHEMA`] there.
     pub async fn apply_schema(&mut self) -> Result<(), StoreError> {

@@ -40,11 +40,12 @@ const OBSERVE: &str = concat!(
         FROM current b WHERE e.id = b.id RETURNING e.id),
     said AS (SELECT * FROM unnest($6::uuid[], $7::text[], $8::text[], $9::text[]) AS s (domain_id, sha256, code, detail)),
     gone AS (
-        SELECT p.domain_id FROM current b JOIN deployment p ON p.edge_group = b.edge_group AND p.certificate_id IS NULL
-            AND p.revision > CASE WHEN b.epoch = $2 THEN b.revision ELSE 0 END AND p.revision <= b.up_to),
+        SELECT p.domain_id FROM deployment p WHERE p.edge_group = (SELECT edge_group FROM current) AND p.certificate_id IS NULL
+            AND p.revision > (SELECT CASE WHEN epoch = $2 THEN revision ELSE 0 END FROM current)
+            AND p.revision <= (SELECT up_to FROM current)),
     alive AS (
         SELECT d.id, d.state, d.removing_since, d.certificate_id FROM domain d
-        WHERE d.id IN (SELECT domain_id FROM said UNION SELECT domain_id FROM gone) AND d.removed_at IS NULL
+        WHERE d.id = ANY (ARRAY(SELECT domain_id FROM said UNION SELECT domain_id FROM gone)) AND d.removed_at IS NULL
           AND d.edge_group = (SELECT edge_group FROM current)
         ORDER BY d.id FOR NO KEY UPDATE OF d),
     kept AS (

@@ -1,0 +1,118 @@
+//! What the CA says of the account by the key that we have: a database restored from an old backup may hold a key that the CA
+//! has replaced since, and an account can be deactivated.
+
+use holdfast_gateway::point::Point;
+use holdfast_model::Note;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::directory::Directory;
+use crate::jws::{Signer, SigningKey};
+use crate::session::{Session, post};
+use crate::{Ca, Error};
+
+/// How the account stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    /// There is none yet: the first order makes one.
+    None,
+    /// The CA takes its signature.
+    Usable,
+    /// The CA does not, and will not; why.
+    Unusable(Note),
+}
+
+#[derive(Deserialize)]
+struct AccountAnswer {
+    status: String,
+}
+
+impl Ca {
+    /// Asks the CA for the account by the key that is stored, and changes nothing.
+    ///
+    /// # Errors
+    /// When the store fails, or the CA could not be asked.
+    pub async fn standing(&self) -> Result<Standing, Error> {
+        let config = &self.0.config;
+        let stored = self.0.store.account(&config.directory, config.limits).await?;
+        let Some((account, url)) = stored.and_then(|account| Some((account.clone(), account.url?)))
+        else {
+            return Ok(Standing::None);
+        };
+        let directory = Directory::read(&self.0.transport, self.directory()).await?;
+        // A change of the key may have been broken off on either side of the CA's answer.
+        let mut reason = String::new();
+        for key in std::iter::once(&account.key).chain(&account.next_key) {
+            match self.objection(&directory, &url, &SigningKey::from_pkcs8_der(key)?).await? {
+                None => return Ok(Standing::Usable),
+                Some(why) => reason = why,
+            }
+        }
+        Ok(Standing::Unusable(self.unusable(&url, reason).class().note().clone()))
+    }
+
+    /// Makes a new account with a new key, in place of one that cannot be used. The new key is stored before the CA hears of it:
+    /// what breaks off is completed by the next start, or by asking again.
+    ///
+    /// # Errors
+    /// When the account can be used, or the store or the CA fails or refuses.
+    pub async fn register_anew(&self) -> Result<(), Error> {
+        let standing = self.standing().await?;
+        if standing == Standing::Usable {
+            return Err(Error::AccountUsable(self.directory().to_owned()));
+        }
+        let turn = self.0.sessions.turn().await;
+        if let (Standing::Unusable(_), Some(account)) =
+            (standing, self.0.store.account(self.directory(), self.limits()).await?)
+        {
+            self.0.store.journal_next_key(account.id, &SigningKey::generate()?).await?;
+            self.0.store.account_key_changed(account.id).await?;
+            self.0.store.account_forgotten(account.id).await?;
+        }
+        turn.end(self.open().await).map(drop)
+    }
+
+    /// An error that cast doubt on the account: is it the account that is at fault?
+    pub(crate) async fn blamed(&self, session: &Session, error: Error) -> Error {
+        match self.objection(&session.directory, &session.url, &session.key).await {
+            Ok(Some(reason)) => self.unusable(&session.url, reason),
+            // It stands, or the CA could not be asked.
+            Ok(None) | Err(_) => error,
+        }
+    }
+
+    fn unusable(&self, url: &str, reason: String) -> Error {
+        let directory = self.directory().to_owned();
+        Error::AccountUnusable { directory, account: url.to_owned(), reason }
+    }
+
+    /// Why the CA does not take this key for that account; none where it does.
+    async fn objection(
+        &self,
+        directory: &Directory,
+        url: &str,
+        key: &SigningKey,
+    ) -> Result<Option<String>, Error> {
+        let question = json!({ "onlyReturnExisting": true });
+        let (at, signer) = (Point::ACME_ACCOUNT, (key, Signer::Key));
+        let ask =
+            post(&self.0.transport, directory, at, &directory.new_account, signer, Some(&question));
+        match ask.await {
+            Ok(answer) if answer.location()? != url => {
+                Ok(Some(format!("its key is that of another account, {}", answer.location()?)))
+            }
+            Ok(answer) => {
+                let account = serde_json::from_slice::<AccountAnswer>(&answer.body).ok();
+                let status = account.map(|account| account.status).filter(|said| said != "valid");
+                Ok(status.map(|said| format!("it is {said}")))
+            }
+            Err(error) if error.is("accountDoesNotExist") => {
+                Ok(Some("it knows no account by the key that is stored".to_owned()))
+            }
+            Err(Error::Refused(refusal)) if refusal.problem.kind == "unauthorized" => {
+                Ok(Some(refusal.problem.to_string()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! A disk that is full, a database file that is gone: told by everything that people ask, and healed where it can heal.
+
+use std::{process::Command, time::Duration};
+
+use holdfast_testkit::{Process, SmallDisk, eventually};
+use serde_json::Value;
+
+use crate::{
+    kit::{Ended, SOON, is_ready, text, word},
+    replica::{Database, Network, Replica},
+};
+
+/// Longer than usual: everything waits for the disk here.
+const LATER: Duration = Duration::from_secs(120);
+
+/// An answer of a replica, whatever its status.
+fn asked(replica: &Replica, path: &str) -> (String, Value) {
+    let url = format!("{}{path}", replica.url());
+    let token = format!("Authorization: Bearer {}", replica.read("admin.token").trim());
+    let mut curl = Command::new("curl");
+    curl.args(["--silent", "--max-time", "20", "--write-out", "\n%{http_code}", "-H", &token]);
+    let answer = Ended::of(curl.arg(url)).stdout;
+    let (body, status) = answer.rsplit_once('\n').unwrap_or_default();
+    (status.to_owned(), serde_json::from_str(body).unwrap_or_default())
+}
+
+async fn ready(replica: &Replica, status: &str) -> Value {
+    eventually(LATER, "readiness", async || {
+        let (seen, body) = asked(replica, "/health/ready");
+        if seen == status { Ok(body) } else { Err(format!("{seen}: {body}")) }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_full_disk_is_told_everywhere_and_work_goes_on_when_there_is_room() {
+    let network = Network::start().await;
+    let replica = Replica::prepare(&network, Database::Sqlite, "").await;
+    let directory = replica.scratch.path().join("disk");
+    std::fs::create_dir(&directory).unwrap();
+    let disk = SmallDisk::new(&directory, 8 << 10);
+    let mut command = replica.command();
+    let url = format!("sqlite:{}", directory.join("holdfast.db").display());
+    command.env("HOLDFAST__DATABASE__URL", url);
+    let process = Process::spawn("replica", &disk.command(&command)).unwrap();
+    process.wait_for_line(SOON, is_ready).await.unwrap();
+    replica.run(["domain", "add", "shop.test", "--wait"]).done();
+    ready(&replica, "200").await;
+    disk.fill(process.pid()).unwrap();
+    let told = ready(&replica, "503").await;
+    assert_eq!(text(&told, "/results/database/data/cause"), "database-disk-full");
+    let (_, alerts) = asked(&replica, "/v1/alerts");
+    assert_eq!(text(&alerts, "/items/0/code"), "database-unavailable");
+    assert_eq!(text(&alerts, "/items/0/subject"), "database-disk-full");
+    let why = asked(&replica, "/v1/domains/shop.test/explain").1;
+    assert_eq!((text(&why, "/cause"), text(&why, "/who")), ("database-disk-full", "operator"));
+    let found = replica.run(["doctor"]);
+    assert_eq!(found.code, 1, "{found:?}");
+    assert!(
+        found.stdout.contains("its disk is full") && found.stdout.contains("Make room"),
+        "{found:?}"
+    );
+    // A small row may still fit into what the log has; many do not.
+    eventually(LATER, "an addition that is refused", async || {
+        let name = format!("n{}.test", uuid::Uuid::new_v4().simple());
+        let added = replica.run(["domain", "add", &name]);
+        if added.stderr.contains("its disk is full") { Ok(()) } else { Err(added.stdout) }
+    })
+    .await;
+    disk.free(process.pid()).unwrap();
+    ready(&replica, "200").await;
+    replica.run(["domain", "add", "new.test", "--wait"]).done();
+}
+
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "test data, which needs no crash point")]
+async fn a_replica_whose_file_is_replaced_ends_at_once_and_writes_nothing() {
+    let network = Network::start().await;
+    let mut replica = Replica::prepare(&network, Database::Sqlite, "").await;
+    replica.begin().await;
+    let file = replica.scratch.path().join("holdfast.db");
+    std::fs::rename(&file, file.with_extension("aside")).unwrap();
+    let status = replica.process().wait(LATER).await.unwrap();
+    let log = replica.process().log();
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(log.contains("was deleted, renamed or replaced while it was in use"), "{log}");
+    assert!(!file.exists());
+    // Nor does it begin anew without a word.
+    let refused = Ended::of(&mut replica.command());
+    let refused =
+        refused.refused(1, &["missing or empty", "Restore a backup", "master.key.in-use"]);
+    assert_eq!(refused.stderr.lines().filter(|line| line.contains("missing or empty")).count(), 1);
+    assert!(!file.exists());
+    let doctor = replica.with_config(["doctor"]);
+    assert!(doctor.stdout.contains("missing or empty"), "{doctor:?}");
+    std::fs::rename(file.with_extension("aside"), &file).unwrap();
+    replica.begin().await;
+    replica.end(SOON).await;
+    // With the marker gone, somebody has said that it shall begin anew.
+    std::fs::remove_file(&file).unwrap();
+    std::fs::remove_file(replica.scratch.path().join("master.key.in-use")).unwrap();
+    assert!(word(&file).ends_with("holdfast.db"));
+    replica.begin().await;
+}

@@ -1,0 +1,250 @@
+//! Does a wall clock step? Its answers are compared with a clock that never does: the boot clock of
+//! whoever asks.
+//!
+//! Also what is done about it: which moments were stored before the clock jumped ahead, and what
+//! must wait until it has settled.
+
+use std::time::Duration;
+
+use crate::Timestamp;
+
+/// What no network time service corrects in one go without stepping.
+const STEP: i64 = 1_500_000;
+/// How far two clocks in good order drift apart, in millionths.
+const DRIFT: i64 = 1_000;
+/// An answer that took longer says little; a sharper one from before is better to compare with.
+const SHARP: i64 = 500_000;
+/// For so long after a step nothing is done that could not be undone.
+const UNSETTLED: Duration = Duration::from_secs(60);
+/// For so long after the last step people are told of it.
+const TOLD: Duration = Duration::from_secs(10 * 60);
+
+/// An answer of the wall clock, and the boot clock before and after it was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockSample {
+    /// The boot clock before.
+    pub asked: Duration,
+    /// The boot clock after.
+    pub answered: Duration,
+    /// What the wall clock said in between.
+    pub said: Timestamp,
+}
+
+/// A step of the wall clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockStep {
+    /// Did it go ahead? Else it went back.
+    pub ahead: bool,
+    /// By how much.
+    pub by: Duration,
+    /// What it should have said.
+    pub from: Timestamp,
+    /// What it said.
+    pub to: Timestamp,
+    /// When it was noticed, by the boot clock.
+    pub noticed: Duration,
+}
+
+/// Notices the steps of a wall clock.
+#[derive(Debug, Clone, Default)]
+pub struct ClockWatch {
+    last: Option<ClockSample>,
+    /// The latest step.
+    step: Option<ClockStep>,
+    /// Steps ahead that were not taken back since.
+    jumps: Vec<ClockStep>,
+}
+
+impl ClockSample {
+    /// Between which bounds the wall clock is ahead of the boot clock, in microseconds.
+    fn offset(&self) -> (i64, i64) {
+        let micros = |span: Duration| i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
+        let said = self.said.as_micros();
+        (said.saturating_sub(micros(self.answered)), said.saturating_sub(micros(self.asked)))
+    }
+
+    fn width(&self) -> i64 {
+        let (least, most) = self.offset();
+        most.saturating_sub(least)
+    }
+}
+
+impl ClockWatch {
+    /// The clock answered. Gives the step that this shows, if it shows one.
+    pub fn notice(&mut self, sample: ClockSample) -> Option<ClockStep> {
+        let Some(last) = self.last else {
+            self.last = Some(sample);
+            return None;
+        };
+        // Answers to several askers may come out of order; an older one says nothing new.
+        if sample.answered <= last.answered {
+            return None;
+        }
+        let step = step_between(&last, &sample);
+        if step.is_some() || sample.width() <= SHARP.max(last.width()) {
+            self.last = Some(sample);
+        }
+        if let Some(step) = step {
+            self.step = Some(step);
+            self.jumps.retain(|jump| jump.to <= sample.said);
+            self.jumps.extend(Some(step).filter(|step| step.ahead));
+        }
+        step
+    }
+
+    /// What the clock says now, by its last answer.
+    #[must_use]
+    pub fn now(&self, boot: Duration) -> Option<Timestamp> {
+        let last = self.last?;
+        Some(last.said.plus(boot.saturating_sub(last.answered)))
+    }
+
+    /// The latest step, as long as people are to be told of it.
+    #[must_use]
+    pub fn recent_step(&self, boot: Duration) -> Option<ClockStep> {
+        self.step.filter(|step| boot.saturating_sub(step.noticed) < TOLD)
+    }
+
+    /// Did the clock step so lately that it may step back at any moment?
+    #[must_use]
+    pub fn is_unsettled(&self, boot: Duration) -> bool {
+        self.step.is_some_and(|step| boot.saturating_sub(step.noticed) < UNSETTLED)
+    }
+
+    /// A moment that was stored, as the clock of now would have told it: what was stored before the
+    /// clock jumped ahead was not that long ago, and nothing was stored in the future.
+    #[must_use]
+    pub fn retold(&self, at: Timestamp, now: Timestamp) -> Timestamp {
+        let later = |at: Timestamp, jump: &ClockStep| match at <= jump.from {
+            true => at.plus(jump.by),
+            false => at,
+        };
+        self.jumps.iter().fold(at, later).min(now)
+    }
+
+    /// Has the clock jumped ahead since a moment that is told by the clock of now?
+    #[must_use]
+    pub fn jumped_before(&self, at: Timestamp) -> bool {
+        self.jumps.iter().any(|jump| jump.to <= at)
+    }
+}
+
+/// The step between two answers, if their bounds leave no other explanation.
+fn step_between(last: &ClockSample, sample: &ClockSample) -> Option<ClockStep> {
+    let ((least, most), (new_least, new_most)) = (last.offset(), sample.offset());
+    let elapsed = sample.answered.saturating_sub(last.asked).as_micros();
+    let slack = STEP.saturating_add(i64::try_from(elapsed).unwrap_or(i64::MAX) / 1_000_000 * DRIFT);
+    let ahead = new_least.saturating_sub(most);
+    let back = least.saturating_sub(new_most);
+    let (is_ahead, certain) = match (ahead > slack, back > slack) {
+        (true, _) => (true, ahead),
+        (_, true) => (false, back),
+        _ => return None,
+    };
+    // The middle of what is possible.
+    let doubt = last.width().saturating_add(sample.width()) / 2;
+    let by = u64::try_from(certain.saturating_add(doubt)).unwrap_or(0);
+    let by = Duration::from_micros(by);
+    let from = if is_ahead { sample.said.minus(by) } else { sample.said.plus(by) };
+    Some(ClockStep { ahead: is_ahead, by, from, to: sample.said, noticed: sample.answered })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const DAY: u64 = 24 * 3600;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_seconds(1_800_000_000).plus(Duration::from_secs(seconds))
+    }
+
+    /// Asked at this second, answered at once by a clock that is wrong by `error` seconds.
+    fn sample(second: u64, error: i64) -> ClockSample {
+        let boot = Duration::from_secs(second);
+        let said = Timestamp::from_micros(at(second).as_micros() + error * 1_000_000);
+        ClockSample { asked: boot, answered: boot + Duration::from_millis(1), said }
+    }
+
+    #[test]
+    fn a_step_is_noticed_with_its_size_and_where_it_came_from() {
+        let mut watch = ClockWatch::default();
+        assert_eq!(watch.notice(sample(0, 0)), None);
+        assert_eq!(watch.notice(sample(10, 0)), None);
+        let step = watch.notice(sample(20, 7_200)).unwrap();
+        assert!(step.ahead && step.by.as_secs() == 7_200, "{step:?}");
+        assert!(watch.is_unsettled(Duration::from_secs(50)));
+        assert!(!watch.is_unsettled(Duration::from_secs(90)));
+        let back = watch.notice(sample(100, 0)).unwrap();
+        assert!(!back.ahead && back.by.as_secs() == 7_200, "{back:?}");
+        assert_eq!(watch.recent_step(Duration::from_secs(200)), Some(back));
+        assert_eq!(watch.recent_step(Duration::from_secs(701)), None);
+    }
+
+    #[test]
+    fn what_was_stored_before_a_jump_was_not_that_long_ago() {
+        let mut watch = ClockWatch::default();
+        watch.notice(sample(0, 0));
+        let month = 30 * i64::try_from(DAY).unwrap();
+        watch.notice(sample(60, month));
+        let now = watch.now(Duration::from_secs(70)).unwrap();
+        let ago = now.since(watch.retold(at(10), now));
+        assert!((58..=62).contains(&ago.as_secs()), "{ago:?}");
+        // Since the jump everything is told by the clock of now.
+        let since = now.minus(Duration::from_secs(5));
+        assert_eq!(watch.retold(since, now), since);
+        assert!(watch.jumped_before(since));
+        // Taken back, it counts no more; what it left in the future is now.
+        watch.notice(sample(80, 0));
+        let now = watch.now(Duration::from_secs(90)).unwrap();
+        assert_eq!(watch.retold(at(10), now), at(10));
+        assert_eq!(watch.retold(since, now), now);
+        assert!(!watch.jumped_before(now));
+    }
+
+    proptest! {
+        /// Slow answers, and a clock that is slewed as hard as time services slew, are no step.
+        #[test]
+        fn a_clock_in_good_order_never_steps(
+            asks in prop::collection::vec((1_u64..60_000, 0_u64..20_000, 0_f64..1.0), 2..60),
+            drift in -500_i64..500,
+        ) {
+            let (mut watch, mut boot) = (ClockWatch::default(), 1_000_u64);
+            for (pause, took, when) in asks {
+                boot += pause;
+                #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a moment within the answer")]
+                let moment = boot + (took as f64 * when) as u64;
+                let wall = i64::try_from(moment * 1_000).unwrap();
+                let said = Timestamp::from_micros(1_800_000_000_000_000 + wall + wall / 1_000_000 * drift);
+                let (asked, answered) = (Duration::from_millis(boot), Duration::from_millis(boot + took));
+                prop_assert_eq!(watch.notice(ClockSample { asked, answered, said }), None);
+                boot += took;
+            }
+        }
+
+        /// Every step of more than two seconds is noticed at the first prompt answer.
+        #[test]
+        fn every_step_is_noticed(error in -100_000_000_i64..100_000_000, pause in 1_u64..600) {
+            prop_assume!(error.abs() > 2);
+            let mut watch = ClockWatch::default();
+            watch.notice(sample(0, 0));
+            let step = watch.notice(sample(pause, error)).unwrap();
+            prop_assert_eq!(step.ahead, error > 0);
+            prop_assert!(step.by.as_secs().abs_diff(error.unsigned_abs()) <= 1);
+        }
+
+        #[test]
+        fn nothing_was_stored_in_the_future(
+            errors in prop::collection::vec(-10_000_000_i64..10_000_000, 0..8), stored in 0_i64..4_000_000_000,
+        ) {
+            let mut watch = ClockWatch::default();
+            for (second, error) in (0..).step_by(10).zip(errors) {
+                watch.notice(sample(second, error));
+            }
+            let (stored, now) = (Timestamp::from_seconds(stored), at(100));
+            prop_assert!(watch.retold(stored, now) <= now);
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! Backing up and replacing an SQLite database file. PostgreSQL has tools of its own for both.
+//!
+//! A backup is one file, made from a snapshot while the server writes on. A restore works on a copy beside the database, which takes
+//! its place in one step: whenever the process is killed, the old database or the new one is there, whole. The old one stays
+//! under another name.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use holdfast_gateway::{
+    files::{self, Access},
+    point::Point,
+};
+use sqlx::{
+    ConnectOptions as _, Connection as _, Row as _, SqliteConnection, sqlite::SqliteConnectOptions,
+};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    Error,
+    migration::{SQLITE, newest},
+    sqlite::{FileLock, now},
+};
+
+/// How long a lock that another connection holds is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often it is looked at.
+const PACE: Duration = Duration::from_millis(20);
+
+/// Why a database was not backed up or replaced.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// There is no such file.
+    #[error("{0} does not exist")]
+    Missing(String),
+    /// A backup is already there.
+    #[error("{0} already exists")]
+    Exists(String),
+    /// The file holds something else.
+    #[error("{0} is not a database of Holdfast")]
+    NotOurs(String),
+    /// The file is damaged.
+    #[error("{path} is damaged: {why}")]
+    Damaged {
+        /// The file.
+        path: String,
+        /// What SQLite found.
+        why: String,
+    },
+    /// A newer release wrote it.
+    #[error("{path} was written by a newer release (schema {applied}; this release knows {known})")]
+    Newer {
+        /// The file.
+        path: String,
+        /// The newest step of its schema.
+        applied: i64,
+        /// The newest step this release knows.
+        known: i64,
+    },
+    /// Backup and database are one file.
+    #[error("{0} is the database itself")]
+    Itself(String),
+    /// SQLite could not do it.
+    #[error("{path} cannot be read or written")]
+    Database {
+        /// The file.
+        path: String,
+        /// What SQLite said.
+        source: sqlx::Error,
+    },
+    /// The file system refused.
+    #[error(transparent)]
+    File(#[from] files::Error),
+    /// A process uses the database.
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+type Result<T, E = BackupError> = std::result::Result<T, E>;
+
+/// Copies a database into a file of its own, safely also while a server writes to it; the copy is checked before it gets its name.
+/// Gives its size.
+///
+/// # Errors
+/// When the database is missing or damaged, or the file is already there and not to be overwritten.
+pub async fn back_up(database: &Path, to: &Path, overwrite: bool) -> Result<u64> {
+    exists(database)?;
+    if to.exists() && !overwrite {
+        return Err(BackupError::Exists(shown(to)));
+    }
+    if is_same(database, to) {
+        return Err(BackupError::Itself(shown(to)));
+    }
+    let unfinished = beside(to, ".unfinished");
+    let copied = async {
+        copy(&reading(database), database, &unfinished).await?;
+        check(&unfinished, &reading(&unfinished)).await
+    };
+    if let Err(error) = copied.await {
+        std::fs::remove_file(&unfinished).ok();
+        return Err(error);
+    }
+    let size = std::fs::metadata(&unfinished).map_or(0, |metadata| metadata.len());
+    match overwrite {
+        true => files::replace(Point::FILE_DATABASE, &unfinished, to)?,
+        false => files::place_new(Point::FILE_DATABASE, &unfinished, to)?,
+    }
+    Ok(size)
+}
+
+/// A restore under way: the database is held against other processes, and a checked copy of the backup lies beside it.
+pub struct Replacement {
+    database: PathBuf,
+    copy: PathBuf,
+    _lock: FileLock,
+}
+
+impl Replacement {
+    /// Checks the backup, takes the database for this process and copies the backup beside it. The database itself is not touched.
+    ///
+    /// # Errors
+    /// When the backup is none, or damaged, or a process has the database.
+    pub async fn prepare(backup: &Path, database: &Path) -> Result<Self> {
+        exists(backup)?;
+        if is_same(backup, database) {
+            return Err(BackupError::Itself(shown(backup)));
+        }
+        let source = reading(backup).immutable(!beside(backup, "-wal").exists());
+        check(backup, &source).await?;
+        let lock = FileLock::take(database)?;
+        let replacement = Self {
+            database: database.to_owned(),
+            copy: beside(database, ".restoring"),
+            _lock: lock,
+        };
+        replacement.clear();
+        copy(&source, backup, &replacement.copy).await?;
+        Ok(replacement)
+    }
+
+    /// The copy: what follows a restore is done to it before it takes the database's place.
+    #[must_use]
+    pub fn copy(&self) -> &Path {
+        &self.copy
+    }
+
+    /// Puts the copy in the database's place. Nobody may have it open any more. Gives the name under which the old database is kept.
+    ///
+    /// # Errors
+    /// When the copy is still open, or the file system refuses; the old database is then as it was.
+    pub async fn put_in_place(self) -> Result<Option<PathBuf>> {
+        settle(&self.copy).await?;
+        check(&self.copy, &reading(&self.copy)).await?;
+        let is_empty = std::fs::metadata(&self.database).map_or(0, |old| old.len()) == 0;
+        let kept = if is_empty { None } else { Some(self.keep_old().await?) };
+        // What is left of a log belongs to the old database and must never be read into the new one.
+        for suffix in ["-wal", "-shm"] {
+            std::fs::remove_file(beside(&self.database, suffix)).ok();
+        }
+        files::replace(Point::FILE_DATABASE, &self.copy, &self.database)?;
+        Ok(kept)
+    }
+
+    /// Removes the copy and what belongs to it, also of a restore that was killed.
+    fn clear(&self) {
+        for suffix in ["", "-wal", "-shm", ".lock"] {
+            std::fs::remove_file(beside(&self.copy, suffix)).ok();
+        }
+    }
+
+    /// Gives the old database another name beside its own. Its log is folded into it first, so that it is whole by itself; where
+    /// it is too damaged for that, the log goes along.
+    async fn keep_old(&self) -> Result<PathBuf> {
+        let kept = free_name(&self.database);
+        if let Err(error) = settle(&self.database).await {
+            tracing::warn!(%error, "the old database is damaged; it is kept with its log");
+            for suffix in ["-wal", "-shm"] {
+                let (log, name) = (beside(&self.database, suffix), beside(&kept, suffix));
+                if log.exists() {
+                    files::replace(Point::FILE_DATABASE, &log, &name)?;
+                }
+            }
+        }
+        files::keep_as(Point::FILE_DATABASE, &self.database, &kept)?;
+        Ok(kept)
+    }
+}
+
+impl Drop for Replacement {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+fn reading(file: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new().filename(file).read_only(true).busy_timeout(PATIENCE)
+}
+
+fn exists(file: &Path) -> Result<()> {
+    if file.exists() { Ok(()) } else { Err(BackupError::Missing(shown(file))) }
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    match (std::fs::canonicalize(one), std::fs::canonicalize(other)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn beside(file: &Path, suffix: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// A name that says when, and that nothing has yet.
+fn free_name(database: &Path) -> PathBuf {
+    let second = now().to_string().replace([':', '-'], "");
+    let second = second.split('.').next().unwrap_or_default().trim_end_matches('Z').to_owned();
+    let name = beside(database, &format!(".before-restore-{second}"));
+    let others = (2..).map(|number| beside(&name, &format!("-{number}")));
+    std::iter::once(name.clone()).chain(others).find(|name| !name.exists()).unwrap_or(name)
+}
+
+/// Copies a snapshot of a database into a file that its owner alone may read.
+async fn copy(source: &SqliteConnectOptions, from: &Path, to: &Path) -> Result<()> {
+    // SQLite fills an empty file that is there; so it never was anybody else's to read.
+    files::write(Point::FILE_DATABASE, to, b"", Access::Private)?;
+    let copied = async {
+        let mut connection = source.clone().connect().await?;
+        sqlx::query("VACUUM INTO $1").bind(shown(to)).execute(&mut connection).await?;
+        connection.close().await
+    };
+    copied.await.map_err(|source| failed(from, source))
+}
+
+/// Is this a whole database of ours, of a schema that this release knows?
+async fn check(file: &Path, options: &SqliteConnectOptions) -> Result<()> {
+    let mut connection = options.clone().connect().await.map_err(|e| failed(file, e))?;
+    let verdict = text(&mut connection, "PRAGMA integrity_check(1)").await;
+    let verdict = verdict.map_err(|source| failed(file, source))?;
+    if verdict != "ok" {
+        return Err(BackupError::Damaged { path: shown(file), why: verdict });
+    }
+    let schema = "SELECT coalesce(max(version), 0) FROM holdfast_migration, revision";
+    let applied: i64 = match sqlx::query(schema).fetch_one(&mut connection).await {
+        Ok(row) => row.try_get(0).map_err(|source| failed(file, source))?,
+        Err(sqlx::Error::Database(said)) if said.message().contains("no such table") => 0,
+        Err(source) => return Err(failed(file, source)),
+    };
+    connection.close().await.map_err(|source| failed(file, source))?;
+    let known = newest(SQLITE);
+    match applied {
+        0 => Err(BackupError::NotOurs(shown(file))),
+        applied if applied > known => Err(BackupError::Newer { path: shown(file), applied, known }),
+        _ => Ok(()),
+    }
+}
+
+/// Folds a database's log into it and removes the log, which only the last connection to it can do.
+async fn settle(file: &Path) -> Result<()> {
+    let options = SqliteConnectOptions::new().filename(file).busy_timeout(PATIENCE);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let settled = async {
+            let mut connection = options.clone().connect().await?;
+            let mode = text(&mut connection, "PRAGMA journal_mode = DELETE").await;
+            connection.close().await?;
+            mode
+        };
+        match settled.await {
+            Ok(mode) if mode == "delete" => return Ok(()),
+            Err(source) if Instant::now() > deadline || !is_busy(&source) => {
+                return Err(failed(file, source));
+            }
+            Ok(_) if Instant::now() > deadline => {
+                let why = "another connection has it open".to_owned();
+                return Err(BackupError::Damaged { path: shown(file), why });
+            }
+            _ => sleep(PACE).await,
+        }
+    }
+}
+
+async fn text(connection: &mut SqliteConnection, statement: &'static str) -> sqlx::Result<String> {
+    sqlx::query(statement).fetch_one(connection).await?.try_get(0)
+}
+
+fn code(error: &sqlx::Error) -> Option<i64> {
+    let sqlx::Error::Database(said) = error else { return None };
+    said.code()?.parse().ok()
+}
+
+/// SQLITE_BUSY and SQLITE_LOCKED, with whatever they carry in their high bits.
+fn is_busy(error: &sqlx::Error) -> bool {
+    code(error).is_some_and(|code| matches!(code & 0xff, 5 | 6))
+}
+
+fn failed(file: &Path, source: sqlx::Error) -> BackupError {
+    let path = shown(file);
+    match code(&source).map(|code| code & 0xff) {
+        // SQLITE_NOTADB
+        Some(26) => BackupError::NotOurs(path),
+        // SQLITE_CORRUPT
+        Some(11) => BackupError::Damaged { path, why: source.to_string() },
+        _ => BackupError::Database { path, source },
+    }
+}

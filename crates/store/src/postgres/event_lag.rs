@@ -1,0 +1,42 @@
+//! The lag of the event log. Only transactions that have a number of their own hold readers back: not those that read, however
+//! long, and neither replication slots nor standbys, whose horizon bounds vacuum alone.
+
+use std::time::Duration;
+
+use super::{PostgresStore, event::settled, sql};
+use crate::{EventLag, Result, event_lag::OpenTransaction, row::Fields as _};
+
+/// A lag below this is the ordinary overlap of transactions: nobody need know whose.
+const ORDINARY: Duration = Duration::from_secs(10);
+
+const UNREAD: &str = concat!(
+    "SELECT clock_timestamp() AS now, e.at, e.xid FROM (VALUES (1)) one (one) LEFT JOIN LATERAL (
+        SELECT at, xid FROM event WHERE xid >= ",
+    settled!(),
+    "   ORDER BY xid, id LIMIT 1) e ON true"
+);
+
+/// The server's views are small, however large the database is. The lower half of `$1` is the transaction that wrote the event.
+const HELD_BY: &str = "
+    WITH unread AS (SELECT age((($1 & 4294967295)::text)::xid) AS age)
+    SELECT t.* FROM (
+        SELECT age(backend_xid) AS age, pid::bigint AS pid, NULL AS prepared_as, datname::text AS database, usename::text AS owner,
+            application_name AS application, state, xact_start AS since
+        FROM pg_stat_activity WHERE backend_xid IS NOT NULL
+        UNION ALL
+        SELECT age(transaction), NULL, gid, database::text, owner::text, NULL, NULL, prepared FROM pg_prepared_xacts) t, unread
+    WHERE t.age > unread.age ORDER BY t.age DESC LIMIT 3";
+
+impl PostgresStore {
+    pub(super) async fn lag_of_events(&self) -> Result<EventLag> {
+        let row = self.pool.one("look at the lag of the event log", sql(UNREAD)).await?;
+        let (now, unread_since) = (row.at("now")?, row.maybe_at("at")?);
+        let mut held_by = Vec::new();
+        if unread_since.is_some_and(|since| now.since(since) >= ORDINARY) {
+            let held = sql(HELD_BY).bind(row.number("xid")?);
+            let rows = self.pool.rows("find what holds the event log", held).await?;
+            held_by = rows.iter().map(OpenTransaction::read).collect::<Result<_>>()?;
+        }
+        Ok(EventLag { unread_since, held_by })
+    }
+}

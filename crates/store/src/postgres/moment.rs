@@ -1,0 +1,206 @@
+//! Brings back what a wrong clock left in the future. Rows that were written later than now stand
+//! at the end of an index.
+
+use async_trait::async_trait;
+use holdfast_gateway::point::{Point, around};
+
+use super::{PostgresStore, collision_free, micros, sql};
+use crate::{
+    Fence, Moments, Result, Search, Topic,
+    lane::lane,
+    moment::{CLAIM_LEFT, FARTHEST_DUE, LONGEST_PAUSE, TOLERANCE, WRITTEN},
+    row::Fields as _,
+};
+
+/// Written in the future, or claimed for longer than anybody claims. `$1` and `$2` are the bounds.
+macro_rules! wrong {
+    () => {
+        "NOT pruned AND greatest(updated_at, claimed_until) > statement_timestamp() + $1 * interval '1 microsecond'
+         AND (updated_at > statement_timestamp() + $1 * interval '1 microsecond'
+              OR claimed_until > statement_timestamp() + $2 * interval '1 microsecond')"
+    };
+}
+
+/// What was written in the future is due now: whoever looks at it decides anew. Whoever is at work
+/// on it goes on.
+const DOMAINS: &str = concat!(
+    "WITH wrong AS MATERIALIZED (
+        SELECT id, greatest(updated_at - statement_timestamp(), interval '0') AS ahead,
+            updated_at > statement_timestamp() + $1 * interval '1 microsecond' AS written,
+            claimed_until > statement_timestamp() + $2 * interval '1 microsecond' IS TRUE AS overlong,
+            claimed_until > statement_timestamp() IS TRUE AS held
+        FROM domain WHERE ",
+    wrong!(),
+    "   ORDER BY greatest(updated_at, claimed_until) DESC LIMIT $3 FOR UPDATE SKIP LOCKED),
+    deployments AS (
+        UPDATE deployment p SET updated_at = least(p.updated_at - w.ahead, statement_timestamp())
+        FROM wrong w WHERE p.domain_id = w.id AND p.updated_at > statement_timestamp()),
+    observations AS (
+        UPDATE observation o SET seen_at = least(o.seen_at - w.ahead, statement_timestamp())
+        FROM wrong w WHERE o.domain_id = w.id AND o.seen_at > statement_timestamp()),
+    mended AS (
+        UPDATE domain d SET updated_at = least(d.updated_at, statement_timestamp()),
+            entered_at = least(d.entered_at, statement_timestamp()),
+            failing_since = CASE WHEN d.failing_since IS NOT NULL THEN least(d.failing_since, statement_timestamp()) END,
+            queued_at = CASE WHEN d.queued_at IS NOT NULL THEN least(d.queued_at, statement_timestamp()) END,
+            removing_since = CASE WHEN d.removing_since IS NOT NULL THEN least(d.removing_since, statement_timestamp()) END,
+            next_attempt_at = CASE WHEN w.written AND d.next_attempt_at IS NOT NULL THEN least(d.next_attempt_at, statement_timestamp())
+                                   ELSE d.next_attempt_at END,
+            claimed_until = CASE WHEN w.overlong THEN statement_timestamp() + $4 * interval '1 microsecond' ELSE d.claimed_until END,
+            due_at = CASE WHEN w.overlong THEN statement_timestamp() + $4 * interval '1 microsecond'
+                          WHEN w.held OR NOT w.written THEN d.due_at
+                          WHEN d.due_at IS NOT NULL OR (d.state = 'Failed' AND d.removed_at IS NULL) THEN statement_timestamp() END
+        FROM wrong w WHERE d.id = w.id RETURNING d.id)
+    SELECT count(*) AS n FROM mended"
+);
+
+/// Due later than anything of its lane can be.
+macro_rules! farthest {
+    ($lane:literal) => {
+        concat!(
+            "(SELECT id FROM domain WHERE ",
+            lane!(),
+            " = ",
+            $lane,
+            " AND due_at > statement_timestamp() + $1 * interval '1 microsecond' ORDER BY due_at DESC LIMIT $2)"
+        )
+    };
+}
+
+macro_rules! too_far {
+    () => {
+        concat!(
+            farthest!("0"),
+            " UNION ALL ",
+            farthest!("1"),
+            " UNION ALL ",
+            farthest!("2"),
+            " UNION ALL ",
+            farthest!("4")
+        )
+    };
+}
+
+const DUE: &str = concat!(
+    "WITH far AS MATERIALIZED (",
+    too_far!(),
+    "), held AS (SELECT id FROM domain WHERE id IN (SELECT id FROM far) ORDER BY id FOR UPDATE SKIP LOCKED)
+    UPDATE domain d SET due_at = statement_timestamp(), updated_at = statement_timestamp() FROM held WHERE d.id = held.id RETURNING d.id"
+);
+
+/// What the orders of the last three hours cost: no more can be missing from a budget, which
+/// refills within that time. Of more orders than are read, the budget counts as spent.
+macro_rules! made_cost {
+    () => {
+        "(SELECT CASE WHEN count(*) >= 1000 THEN interval '3 hours'
+                ELSE coalesce(sum(o.cost) FILTER (WHERE o.counts), 0)::bigint * interval '1 microsecond' END FROM (
+            (SELECT cost, created_at > statement_timestamp() - interval '3 hours' AS counts FROM acme_order
+             WHERE account_id = a.id AND ended_at IS NULL LIMIT 1000)
+            UNION ALL
+            (SELECT cost, account_id = a.id AND url IS NOT NULL AND created_at > statement_timestamp() - interval '3 hours'
+             FROM acme_order WHERE ended_at > statement_timestamp() - interval '3 hours' ORDER BY ended_at DESC LIMIT 1000)) o)"
+    };
+}
+
+/// A budget that is further away than its capacity, as it can honestly be.
+pub(super) const BUDGET: &str = concat!(
+    "UPDATE acme_account a SET budget_at = least(a.budget_at, statement_timestamp() + ",
+    made_cost!(),
+    ") WHERE a.id = $1 RETURNING a.budget_at"
+);
+const BUDGETS: &str = concat!(
+    "UPDATE acme_account a SET budget_at = statement_timestamp() + ",
+    made_cost!(),
+    " WHERE a.budget_at > statement_timestamp() + $1 * interval '1 microsecond' AND a.budget_at > statement_timestamp() + ",
+    made_cost!()
+);
+const PAUSES: &str = "
+    UPDATE acme_account SET paused_at = statement_timestamp(),
+        paused_until = least(paused_until - greatest(paused_at - statement_timestamp(), interval '0'),
+                             statement_timestamp() + $1 * interval '1 microsecond')
+    WHERE paused_at > statement_timestamp() OR paused_until > statement_timestamp() + $1 * interval '1 microsecond'";
+
+const DELIVERIES: &str = "
+    UPDATE delivery SET due_at = statement_timestamp() WHERE number IN (
+        SELECT d.number FROM webhook w CROSS JOIN LATERAL (
+            SELECT number FROM delivery WHERE webhook_id = w.id AND due_at > statement_timestamp() + $1 * interval '1 microsecond'
+            ORDER BY due_at DESC LIMIT $2) d)";
+/// Its age decides how long it is tried.
+const CREATED: &str = "
+    UPDATE delivery SET created_at = statement_timestamp() WHERE number IN (
+        SELECT d.number FROM webhook w JOIN delivery d ON d.webhook_id = w.id AND d.ended_at IS NULL
+            AND d.created_at > statement_timestamp() + $1 * interval '1 microsecond')";
+const EDGES: &str = "
+    UPDATE edge SET last_seen_at = statement_timestamp() WHERE last_seen_at > statement_timestamp() + $1 * interval '1 microsecond'";
+const REPLICAS: &str = "
+    UPDATE replica SET beat_at = statement_timestamp() WHERE beat_at > statement_timestamp() + $1 * interval '1 microsecond'";
+
+const COUNT: &str = concat!(
+    "SELECT (SELECT count(*) FROM (SELECT 1 FROM domain WHERE ",
+    wrong!(),
+    " LIMIT 1000) n)
+    + (SELECT count(*) FROM (SELECT 1 FROM acme_account WHERE paused_at > statement_timestamp() + $1 * interval '1 microsecond'
+           OR budget_at > statement_timestamp() + $3 * interval '1 microsecond') n)
+    + (SELECT count(*) FROM (SELECT 1 FROM webhook w JOIN delivery d ON d.webhook_id = w.id
+           AND d.due_at > statement_timestamp() + $4 * interval '1 microsecond' LIMIT 1000) n)
+    + (SELECT count(*) FROM edge WHERE last_seen_at > statement_timestamp() + $5 * interval '1 microsecond')
+    + (SELECT count(*) FROM replica WHERE beat_at > statement_timestamp() + $5 * interval '1 microsecond') AS n"
+);
+
+#[async_trait]
+impl Moments for PostgresStore {
+    async fn bring_back(&self, fence: Option<&Fence>, search: Search, limit: u32) -> Result<u64> {
+        let brought = collision_free(|| self.bring_all_back(fence, search, limit)).await?;
+        if brought > 0 {
+            self.herald.tell(&[Topic::Work]);
+        }
+        Ok(brought)
+    }
+
+    async fn out_of_bounds(&self) -> Result<u64> {
+        let search = Search::Impossible;
+        let count = sql(COUNT)
+            .bind(micros(WRITTEN))
+            .bind(micros(search.claim()))
+            .bind(micros(search.budget()))
+            .bind(micros(search.delivery()))
+            .bind(micros(TOLERANCE));
+        let row = self.pool.one("count moments out of bounds", count).await?;
+        Ok(u64::try_from(row.number("n")?).unwrap_or(0))
+    }
+}
+
+impl PostgresStore {
+    async fn bring_all_back(
+        &self,
+        fence: Option<&Fence>,
+        search: Search,
+        limit: u32,
+    ) -> Result<u64> {
+        let limit = i64::from(limit);
+        let mut transaction = self.fenced("bring moments back", fence).await?;
+        let domains = sql(DOMAINS)
+            .bind(micros(WRITTEN))
+            .bind(micros(search.claim()))
+            .bind(limit)
+            .bind(micros(CLAIM_LEFT));
+        let domains = transaction.one(domains).await?.number("n")?;
+        let mut brought = u64::try_from(domains).unwrap_or(0);
+        let due = sql(DUE).bind(micros(FARTHEST_DUE)).bind(limit);
+        brought += transaction.execute(due).await?.rows_affected();
+        for (statement, bound) in [
+            (BUDGETS, search.budget()),
+            (PAUSES, LONGEST_PAUSE),
+            (CREATED, WRITTEN),
+            (EDGES, TOLERANCE),
+            (REPLICAS, TOLERANCE),
+        ] {
+            let statement = sql(statement).bind(micros(bound));
+            brought += transaction.execute(statement).await?.rows_affected();
+        }
+        let deliveries = sql(DELIVERIES).bind(micros(search.delivery())).bind(limit);
+        brought += transaction.execute(deliveries).await?.rows_affected();
+        around(Point::STORE_TRANSITION, transaction.commit()).await?;
+        Ok(brought)
+    }
+}

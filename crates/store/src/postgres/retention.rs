@@ -1,0 +1,180 @@
+//! Retention: what is over is deleted. Rows are found by an index range and deleted by their place in the table, so that no plan
+//! reads more than what goes. What must not go is asked for by itself for each row: as a join it would be read whole.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use holdfast_gateway::point::{Point, around};
+use sqlx::Postgres;
+use uuid::Uuid;
+
+use super::{PostgresStore, collision_free, micros, sql};
+use crate::{
+    Fence, Outdated, Progress, Result, Retention,
+    pool::{Statement, Transaction},
+    row::Fields as _,
+};
+
+/// Older than `$1` microseconds. The statement's time, because no index is searched for a time that changes while it is searched.
+macro_rules! old {
+    ($column:literal) => {
+        concat!($column, " < statement_timestamp() - $1 * interval '1 microsecond'")
+    };
+}
+
+/// What the counts have taken in.
+macro_rules! folded {
+    () => {
+        "(e.xid, e.id) <= ((SELECT folded_xid FROM event_log), (SELECT folded_id FROM event_log))"
+    };
+}
+
+const NOTICES: &str = concat!(
+    "DELETE FROM event WHERE ctid = ANY (ARRAY(SELECT e.ctid FROM event e WHERE e.domain_id IS NULL AND ",
+    old!("e.at"),
+    " AND ",
+    folded!(),
+    " ORDER BY e.at LIMIT $2))"
+);
+/// From the beginning of the log, which is in the order of time: so many rows are looked at, and no more.
+const HISTORY: &str = concat!(
+    "DELETE FROM event WHERE ctid = ANY (ARRAY(SELECT place FROM (
+        SELECT e.ctid AS place, e.at FROM event e WHERE ",
+    folded!(),
+    " ORDER BY e.xid, e.id LIMIT $2) oldest WHERE ",
+    old!("at"),
+    "))"
+);
+const ORDERS: &str = concat!(
+    "DELETE FROM acme_order WHERE ctid = ANY (ARRAY(SELECT ctid FROM acme_order WHERE ",
+    old!("ended_at"),
+    " ORDER BY ended_at LIMIT $2))"
+);
+const CHALLENGES: &str = concat!(
+    "DELETE FROM challenge WHERE ctid = ANY (ARRAY(SELECT ctid FROM challenge WHERE ",
+    old!("created_at"),
+    " ORDER BY created_at LIMIT $2))"
+);
+/// Never one that a domain has or an edge is told to serve.
+const CERTIFICATES: &str = concat!(
+    "WITH gone AS (
+        DELETE FROM certificate WHERE ctid = ANY (ARRAY(
+            SELECT c.ctid FROM certificate c WHERE c.superseded_at IS NOT NULL AND ",
+    old!("c.not_after"),
+    "       AND c.id IS DISTINCT FROM (SELECT d.certificate_id FROM domain d WHERE d.id = c.domain_id AND d.removed_at IS NULL)
+            AND (SELECT 1 FROM deployment p WHERE p.domain_id = c.domain_id AND p.certificate_id = c.id LIMIT 1) IS NULL
+            ORDER BY c.not_after LIMIT $2)) AND superseded_at IS NOT NULL
+        RETURNING id),
+    keys AS (DELETE FROM sealed s USING gone WHERE s.owner = 'certificate' AND s.id = gone.id)
+    SELECT count(*) AS n FROM gone"
+);
+
+/// Whoever writes a deployment takes the counter first, and so do we: the other way round, each would wait for the other.
+const LOCK_REVISION: &str = "SELECT floor FROM revision FOR UPDATE";
+/// By revision, which is the order of time: so many are looked at. The floor rises above what is deleted: who is behind it has not heard of all of that, and lists anew.
+const TOMBSTONES: &str = concat!(
+    "WITH gone AS (
+        DELETE FROM deployment WHERE ctid = ANY (ARRAY(
+            SELECT place FROM (
+                SELECT p.ctid AS place, p.domain_id, p.edge_group, p.updated_at FROM deployment p
+                WHERE p.certificate_id IS NULL ORDER BY p.revision LIMIT $2) oldest
+            WHERE ",
+    old!("updated_at"),
+    "       AND edge_group IS DISTINCT FROM (
+                SELECT d.edge_group FROM domain d WHERE d.id = oldest.domain_id AND d.removed_at IS NULL)))
+            AND certificate_id IS NULL
+        RETURNING revision),
+    raised AS (
+        UPDATE revision SET floor = greatest(floor, (SELECT max(revision) FROM gone)) WHERE EXISTS (SELECT 1 FROM gone))
+    SELECT count(*) AS n FROM gone"
+);
+
+const REMOVED: &str =
+    concat!("SELECT id FROM domain WHERE ", old!("removed_at"), " ORDER BY removed_at LIMIT $2");
+const REMOVED_EVENTS: &str = concat!(
+    "DELETE FROM event WHERE ctid = ANY (ARRAY(
+        SELECT e.ctid FROM event e WHERE e.domain_id = ANY ($1) AND ",
+    folded!(),
+    " LIMIT $2))"
+);
+const REMOVED_CERTIFICATES: &str = "
+    WITH gone AS (DELETE FROM certificate WHERE domain_id = ANY ($1) RETURNING id)
+    DELETE FROM sealed s USING gone WHERE s.owner = 'certificate' AND s.id = gone.id";
+/// What is not folded yet keeps its domain a little longer.
+const REMOVED_DOMAINS: &str = "
+    DELETE FROM domain d WHERE d.id = ANY ($1) AND d.removed_at IS NOT NULL
+        AND (SELECT e.id FROM event e WHERE e.domain_id = d.id LIMIT 1) IS NULL";
+
+#[async_trait]
+impl Retention for PostgresStore {
+    async fn prune(
+        &self,
+        fence: Option<&Fence>,
+        what: Outdated,
+        age: Duration,
+        limit: u32,
+    ) -> Result<Progress> {
+        collision_free(|| self.try_prune(fence, what, age, limit)).await
+    }
+}
+
+impl PostgresStore {
+    async fn try_prune(
+        &self,
+        fence: Option<&Fence>,
+        what: Outdated,
+        age: Duration,
+        limit: u32,
+    ) -> Result<Progress> {
+        let mut transaction = self.fenced(what.at(), fence).await?;
+        let old = |text| sql(text).bind(micros(age)).bind(i64::from(limit));
+        let done = match what {
+            Outdated::Notices => transaction.execute(old(NOTICES)).await?.rows_affected(),
+            Outdated::History => transaction.execute(old(HISTORY)).await?.rows_affected(),
+            Outdated::Orders => transaction.execute(old(ORDERS)).await?.rows_affected(),
+            Outdated::Challenges => transaction.execute(old(CHALLENGES)).await?.rows_affected(),
+            Outdated::Certificates => count(&mut transaction, old(CERTIFICATES)).await?,
+            Outdated::Tombstones => {
+                transaction.execute(sql(LOCK_REVISION)).await?;
+                count(&mut transaction, old(TOMBSTONES)).await?
+            }
+            Outdated::Removed => {
+                let ids = transaction.rows(old(REMOVED)).await?;
+                let ids: Vec<Uuid> = ids.iter().map(|row| row.id("id")).collect::<Result<_>>()?;
+                removed(&mut transaction, &ids, limit).await?
+            }
+        };
+        if what == Outdated::Challenges {
+            around(Point::STORE_CHALLENGE_DROP, transaction.commit()).await?;
+        } else {
+            transaction.commit().await?;
+        }
+        Ok(Progress::of(done, limit))
+    }
+}
+
+async fn count(
+    transaction: &mut Transaction<'_, Postgres>,
+    statement: Statement<Postgres>,
+) -> Result<u64> {
+    Ok(transaction.one(statement).await?.count("n")?.into())
+}
+
+/// The history first, as much of it as may go in one step; then the rest. Gives how many rows went.
+async fn removed(
+    transaction: &mut Transaction<'_, Postgres>,
+    ids: &[Uuid],
+    limit: u32,
+) -> Result<u64> {
+    if ids.is_empty() {
+        return Ok(0);
+    }
+    let events = sql(REMOVED_EVENTS).bind(ids.to_vec()).bind(i64::from(limit));
+    let events = transaction.execute(events).await?.rows_affected();
+    if events >= u64::from(limit) {
+        return Ok(events);
+    }
+    transaction.execute(sql(REMOVED_CERTIFICATES).bind(ids.to_vec())).await?;
+    let domains = sql(REMOVED_DOMAINS).bind(ids.to_vec());
+    Ok(events + transaction.execute(domains).await?.rows_affected())
+}

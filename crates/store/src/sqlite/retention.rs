@@ -1,0 +1,132 @@
+//! Retention: what is over is deleted, each kind by an index range. The file does not shrink by that; new rows take the room.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use holdfast_gateway::point::{Point, around};
+use uuid::Uuid;
+
+use super::{SqliteStore, Tx, now, sql, time};
+use crate::{Fence, Outdated, Progress, Result, Retention, row::Fields as _};
+
+/// What the counts have taken in.
+macro_rules! folded {
+    () => {
+        "id <= (SELECT folded_id FROM event_log)"
+    };
+}
+
+const NOTICES: &str = concat!(
+    "DELETE FROM event WHERE id IN (SELECT id FROM event WHERE domain_id IS NULL AND at < $1 AND ",
+    folded!(),
+    " ORDER BY at LIMIT $2)"
+);
+/// From the beginning of the log, which is in the order of time: so many rows are looked at, and no more.
+const HISTORY: &str = concat!(
+    "DELETE FROM event WHERE id IN (SELECT id FROM (SELECT id, at FROM event WHERE ",
+    folded!(),
+    " ORDER BY id LIMIT $2) WHERE at < $1)"
+);
+const ORDERS: &str = "
+    DELETE FROM acme_order WHERE rowid IN (SELECT rowid FROM acme_order WHERE ended_at < $1 ORDER BY ended_at LIMIT $2)";
+const CHALLENGES: &str = "
+    DELETE FROM challenge WHERE rowid IN (SELECT rowid FROM challenge WHERE created_at < $1 ORDER BY created_at LIMIT $2)";
+
+/// Never one that a domain has or an edge is told to serve.
+const CERTIFICATES: &str = "
+    DELETE FROM certificate WHERE rowid IN (
+        SELECT c.rowid FROM certificate c WHERE c.superseded_at IS NOT NULL AND c.not_after < $1
+            AND NOT EXISTS (SELECT 1 FROM domain d WHERE d.id = c.domain_id AND d.certificate_id = c.id AND d.removed_at IS NULL)
+            AND NOT EXISTS (SELECT 1 FROM deployment p WHERE p.domain_id = c.domain_id AND p.certificate_id = c.id)
+        ORDER BY c.not_after LIMIT $2)
+    RETURNING id";
+const KEY: &str = "DELETE FROM sealed WHERE owner = 'certificate' AND id = $1";
+
+/// By revision, which is the order of time: so many are looked at.
+const TOMBSTONES: &str = "
+    DELETE FROM deployment WHERE rowid IN (
+        SELECT place FROM (
+            SELECT p.rowid AS place, p.domain_id, p.edge_group, p.updated_at FROM deployment p
+            WHERE p.certificate_id IS NULL AND p.revision > 0 ORDER BY p.revision LIMIT $2) oldest
+        WHERE updated_at < $1 AND NOT EXISTS (SELECT 1 FROM domain d
+            WHERE d.id = oldest.domain_id AND d.removed_at IS NULL AND d.edge_group = oldest.edge_group))
+    RETURNING revision";
+/// Above what was deleted: who is behind it has not heard of all of that, and lists anew.
+const RAISE_FLOOR: &str = "UPDATE revision SET floor = max(floor, $1)";
+
+const REMOVED: &str = "SELECT id FROM domain WHERE removed_at < $1 ORDER BY removed_at LIMIT $2";
+const REMOVED_EVENTS: &str = concat!(
+    "DELETE FROM event WHERE id IN (SELECT id FROM event WHERE domain_id = $1 AND ",
+    folded!(),
+    " ORDER BY id LIMIT $2)"
+);
+const REMOVED_CERTIFICATES: &str = "DELETE FROM certificate WHERE domain_id = $1 RETURNING id";
+/// What is not folded yet keeps its domain a little longer.
+const REMOVED_DOMAIN: &str = "
+    DELETE FROM domain WHERE id = $1 AND removed_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM event WHERE domain_id = $1)";
+
+#[async_trait]
+impl Retention for SqliteStore {
+    async fn prune(
+        &self,
+        fence: Option<&Fence>,
+        what: Outdated,
+        age: Duration,
+        limit: u32,
+    ) -> Result<Progress> {
+        let mut transaction = self.fenced(what.at(), fence).await?;
+        let old = |text| sql(text).bind(time(now().minus(age))).bind(i64::from(limit));
+        let done = match what {
+            Outdated::Notices => transaction.execute(old(NOTICES)).await?.rows_affected(),
+            Outdated::History => transaction.execute(old(HISTORY)).await?.rows_affected(),
+            Outdated::Orders => transaction.execute(old(ORDERS)).await?.rows_affected(),
+            Outdated::Challenges => transaction.execute(old(CHALLENGES)).await?.rows_affected(),
+            Outdated::Certificates => {
+                let gone = transaction.rows(old(CERTIFICATES)).await?;
+                for certificate in &gone {
+                    transaction.execute(sql(KEY).bind(certificate.id("id")?)).await?;
+                }
+                u64::try_from(gone.len()).unwrap_or(u64::MAX)
+            }
+            Outdated::Tombstones => {
+                let gone = transaction.rows(old(TOMBSTONES)).await?;
+                for tombstone in &gone {
+                    transaction
+                        .execute(sql(RAISE_FLOOR).bind(tombstone.number("revision")?))
+                        .await?;
+                }
+                u64::try_from(gone.len()).unwrap_or(u64::MAX)
+            }
+            Outdated::Removed => {
+                let mut done = 0;
+                for row in transaction.rows(old(REMOVED)).await? {
+                    done +=
+                        removed(&mut transaction, row.id("id")?, u64::from(limit) - done).await?;
+                    if done >= u64::from(limit) {
+                        break;
+                    }
+                }
+                done
+            }
+        };
+        if what == Outdated::Challenges {
+            around(Point::STORE_CHALLENGE_DROP, transaction.commit()).await?;
+        } else {
+            transaction.commit().await?;
+        }
+        Ok(Progress::of(done, limit))
+    }
+}
+
+/// The history first, as much of it as may go in this step; then the rest. Gives how many rows went.
+async fn removed(transaction: &mut Tx, id: Uuid, limit: u64) -> Result<u64> {
+    let events = sql(REMOVED_EVENTS).bind(id).bind(i64::try_from(limit).unwrap_or(i64::MAX));
+    let events = transaction.execute(events).await?.rows_affected();
+    if events >= limit {
+        return Ok(events);
+    }
+    for certificate in transaction.rows(sql(REMOVED_CERTIFICATES).bind(id)).await? {
+        transaction.execute(sql(KEY).bind(certificate.id("id")?)).await?;
+    }
+    Ok(events + transaction.execute(sql(REMOVED_DOMAIN).bind(id)).await?.rows_affected())
+}

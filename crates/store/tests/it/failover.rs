@@ -1,0 +1,70 @@
+//! Sessions of the store after a failover: none stays with a server that takes no writes, and none lives for ever.
+
+use std::time::Duration;
+
+use holdfast_store::{Error, MasterKey, OpenOptions, open};
+use holdfast_testkit::{Durability, Postgres, eventually};
+
+use crate::{
+    kit::*,
+    postgres::{number, raw},
+};
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Sessions of requests, oldest first.
+const SESSIONS: &str = "SELECT coalesce(min(pid), 0)::bigint FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name = 'holdfast' AND query LIKE '%AS now%'";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_only_server_is_left_when_it_says_so() {
+    let server = Postgres::start(Durability::Relaxed).await.unwrap();
+    let url = server.database().await.unwrap();
+    let store = opened(&url, &MasterKey::generate().unwrap()).await;
+    add(&store, "one.example.com").await;
+    server.set_read_only(true).await.unwrap();
+    // Reads alone would be answered: the ping asks.
+    let refused = store.ping().await.unwrap_err();
+    assert!(matches!(refused, Error::TakesNoWrites(_) | Error::NoSession { .. }), "{refused:?}");
+    assert!(refused.is_transient());
+    assert!(matches!(store.ping().await.unwrap_err(), Error::NoSession { .. }));
+    server.set_read_only(false).await.unwrap();
+    eventually(LONG, "a ping", async || store.ping().await).await;
+    add(&store, "two.example.com").await;
+}
+
+/// A session that was good says 25006 at a write: it is dropped, and the next one is refused with the host's name.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_says_25006_is_not_used_again() {
+    let server = Postgres::start(Durability::Relaxed).await.unwrap();
+    let url = server.database().await.unwrap();
+    let store = opened(&url, &MasterKey::generate().unwrap()).await;
+    store.ping().await.unwrap();
+    let mut session = raw(&url).await;
+    sqlx::Executor::execute(&mut session, "SET default_transaction_read_only = off").await.unwrap();
+    let before = number(&mut session, SESSIONS).await;
+    assert_ne!(before, 0);
+    server.set_read_only(true).await.unwrap();
+    let refused = store.move_from(None, Some(DIRECTORY)).await.unwrap_err();
+    assert!(matches!(refused, Error::Database { .. }), "{refused:?}");
+    let refused = store.move_from(None, Some(DIRECTORY)).await.unwrap_err();
+    let Error::NoSession { source, .. } = refused else { panic!("{refused:?}") };
+    assert!(source.takes_no_writes(), "{source}");
+    assert!(source.to_string().contains(&server.port().to_string()), "{source}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_ends_with_its_life() {
+    let url = Postgres::shared().await.unwrap().database().await.unwrap();
+    let key = MasterKey::generate().unwrap();
+    let mut session = raw(&url).await;
+    for (longest_life, same) in [(LONG, true), (Duration::ZERO, false)] {
+        let options = OpenOptions { longest_life, ..OpenOptions::default() };
+        let store = open(&url, Some(key.clone()), options).await.unwrap();
+        store.ping().await.unwrap();
+        let first = number(&mut session, SESSIONS).await;
+        store.ping().await.unwrap();
+        let second = number(&mut session, SESSIONS).await;
+        assert_eq!(first != 0 && first == second, same, "{longest_life:?}: {first} {second}");
+    }
+}
