@@ -60,6 +60,11 @@ impl StoreClock {
         self.0.stepped.notify_one();
     }
 
+    /// The clock has stepped unseen: what was stored is suspicious.
+    pub(crate) fn suspect(&self) {
+        self.0.stepped.notify_one();
+    }
+
     /// What time the store would say it is.
     #[must_use]
     pub fn now(&self) -> Timestamp {
@@ -113,6 +118,12 @@ pub(crate) async fn look(clock: &StoreClock, store: &SharedStore) -> crate::Resu
     let asked = clock.ask();
     clock.answered(asked, store.ping().await?);
     Ok(())
+}
+
+/// Did the clock step while no replica was there to see it? Asked before this one writes anything:
+/// then no honest moment is later than any clock in good order could have stored.
+pub(crate) async fn stepped_unseen(store: &SharedStore) -> bool {
+    store.out_of_bounds().await.is_ok_and(|rows| rows > 0)
 }
 
 /// Brings moments back whenever the clock stepped, until the replica has left.

@@ -74,6 +74,7 @@ impl Cluster {
         let incarnation = elector.incarnation().as_uuid();
         let limit = settings.options.request_timeout;
         let office = Office::new(settings.backend.open(&settings.options)?, limit);
+        let stepped_unseen = clock::stepped_unseen(&settings.store).await;
         let roll = register(&settings, &office, incarnation).await?;
         let wish = Wish { priority: rank(&roll, &settings.instance), ..Wish::default() };
         let events = elector.events();
@@ -97,6 +98,9 @@ impl Cluster {
             replaced: CancellationToken::new(),
             settings,
         });
+        if stepped_unseen {
+            member.clock.suspect();
+        }
         tokio::spawn(roll::call(member.clone()));
         tokio::spawn(clock::follow(member.clone()));
         tokio::spawn(master::follow(member.clone()));

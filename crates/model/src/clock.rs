@@ -18,6 +18,12 @@ const SHARP: i64 = 500_000;
 const UNSETTLED: Duration = Duration::from_secs(60);
 /// For so long after the last step people are told of it.
 const TOLD: Duration = Duration::from_secs(10 * 60);
+/// A clock that steps again and again is waited for no longer than this: work cannot stop for ever.
+const RESTLESS: Duration = Duration::from_secs(10 * 60);
+/// A step is forgotten after so long: by then what was stored before it has been stored again.
+const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Only the latest steps are remembered.
+const STEPS: usize = 32;
 
 /// An answer of the wall clock, and the boot clock before and after it was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,14 +51,31 @@ pub struct ClockStep {
     pub noticed: Duration,
 }
 
+/// A step ahead that has not been taken back: what was stored in a stretch of time before it is
+/// that much younger than it looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Jump {
+    /// What was stored until then was stored by a clock that was right; none for a jump of a clock
+    /// that had not been set back before.
+    since: Option<Timestamp>,
+    from: Timestamp,
+    to: Timestamp,
+    by: Duration,
+    noticed: Duration,
+}
+
 /// Notices the steps of a wall clock.
 #[derive(Debug, Clone, Default)]
 pub struct ClockWatch {
     last: Option<ClockSample>,
     /// The latest step.
     step: Option<ClockStep>,
-    /// Steps ahead that were not taken back since.
-    jumps: Vec<ClockStep>,
+    /// When the clock became restless: its first step after a quiet time.
+    restless_since: Option<Duration>,
+    /// Steps ahead that were not taken back since, oldest first.
+    jumps: Vec<Jump>,
+    /// Steps back that took no jump back and were not made up for since, oldest first.
+    setbacks: Vec<ClockStep>,
 }
 
 impl ClockSample {
@@ -85,11 +108,66 @@ impl ClockWatch {
             self.last = Some(sample);
         }
         if let Some(step) = step {
-            self.step = Some(step);
-            self.jumps.retain(|jump| jump.to <= sample.said);
-            self.jumps.extend(Some(step).filter(|step| step.ahead));
+            self.remember(step);
         }
         step
+    }
+
+    fn remember(&mut self, step: ClockStep) {
+        let quiet = |before: ClockStep| step.noticed.saturating_sub(before.noticed) >= TOLD;
+        if self.step.is_none_or(quiet) {
+            self.restless_since = Some(step.noticed);
+        }
+        self.step = Some(step);
+        let recent = |noticed: Duration| step.noticed.saturating_sub(noticed) < REMEMBERED;
+        self.jumps.retain(|jump| recent(jump.noticed));
+        self.setbacks.retain(|setback| recent(setback.noticed));
+        if step.ahead {
+            self.went_ahead(step);
+        } else {
+            self.went_back(step);
+        }
+        let extra = |len: usize| len.saturating_sub(STEPS);
+        self.jumps.drain(..extra(self.jumps.len()));
+        self.setbacks.drain(..extra(self.setbacks.len()));
+    }
+
+    /// Makes up for earlier steps back first; only the rest is a jump.
+    fn went_ahead(&mut self, step: ClockStep) {
+        let ClockStep { from, to, noticed, .. } = step;
+        let mut left = step.by;
+        while !is_nothing(left)
+            && let Some(setback) = self.setbacks.pop()
+        {
+            let by = left.min(setback.by);
+            left -= by;
+            self.jumps.push(Jump { since: Some(setback.to), from, to, by, noticed });
+            let owed = setback.by - by;
+            if !is_nothing(owed) {
+                self.setbacks.push(ClockStep { by: owed, ..setback });
+            }
+        }
+        if !is_nothing(left) {
+            self.jumps.push(Jump { since: None, from, to, by: left, noticed });
+        }
+    }
+
+    /// Takes the latest jumps back first; only the rest is a setback.
+    fn went_back(&mut self, step: ClockStep) {
+        let mut left = step.by;
+        while !is_nothing(left)
+            && let Some(jump) = self.jumps.pop()
+        {
+            let by = left.min(jump.by);
+            left -= by;
+            let stands = jump.by - by;
+            if !is_nothing(stands) {
+                self.jumps.push(Jump { by: stands, to: jump.to.minus(by), ..jump });
+            }
+        }
+        if !is_nothing(left) {
+            self.setbacks.push(ClockStep { by: left, ..step });
+        }
     }
 
     /// What the clock says now, by its last answer.
@@ -105,28 +183,36 @@ impl ClockWatch {
         self.step.filter(|step| boot.saturating_sub(step.noticed) < TOLD)
     }
 
-    /// Did the clock step so lately that it may step back at any moment?
+    /// Did the clock step so lately that it may step back at any moment? Not for ever: a clock that
+    /// never rests is taken as it is.
     #[must_use]
     pub fn is_unsettled(&self, boot: Duration) -> bool {
-        self.step.is_some_and(|step| boot.saturating_sub(step.noticed) < UNSETTLED)
+        let within = |from: Duration, span: Duration| boot.saturating_sub(from) < span;
+        self.step.is_some_and(|step| within(step.noticed, UNSETTLED))
+            && self.restless_since.is_some_and(|since| within(since, RESTLESS))
     }
 
     /// A moment that was stored, as the clock of now would have told it: what was stored before the
     /// clock jumped ahead was not that long ago, and nothing was stored in the future.
     #[must_use]
     pub fn retold(&self, at: Timestamp, now: Timestamp) -> Timestamp {
-        let later = |at: Timestamp, jump: &ClockStep| match at <= jump.from {
-            true => at.plus(jump.by),
-            false => at,
+        let later = |at: Timestamp, jump: &Jump| {
+            let stored_before = at <= jump.from && jump.since.is_none_or(|since| at > since);
+            if stored_before { at.plus(jump.by) } else { at }
         };
         self.jumps.iter().fold(at, later).min(now)
     }
 
-    /// Has the clock jumped ahead since a moment that is told by the clock of now?
+    /// Did the clock jump ahead before a moment that is told by the clock of now?
     #[must_use]
     pub fn jumped_before(&self, at: Timestamp) -> bool {
-        self.jumps.iter().any(|jump| jump.to <= at)
+        self.jumps.iter().any(|jump| jump.since.is_none() && jump.to <= at)
     }
+}
+
+/// What is left of a step when another took it back: the sizes of steps are not exact.
+fn is_nothing(left: Duration) -> bool {
+    left < Duration::from_micros(STEP.unsigned_abs())
 }
 
 /// The step between two answers, if their bounds leave no other explanation.
@@ -202,6 +288,62 @@ mod tests {
         assert_eq!(watch.retold(at(10), now), at(10));
         assert_eq!(watch.retold(since, now), now);
         assert!(!watch.jumped_before(now));
+    }
+
+    /// A watch that saw the clock wrong by these seconds, each for a minute.
+    fn watch(errors: &[i64]) -> ClockWatch {
+        let mut watch = ClockWatch::default();
+        for (second, error) in (0..).step_by(60).zip(errors) {
+            watch.notice(sample(second, *error));
+        }
+        watch
+    }
+
+    #[test]
+    fn a_step_that_is_made_up_for_is_no_jump() {
+        // Back for an hour longer than the step was large, and right again.
+        let mut watch = watch(&[0, -7_200]);
+        watch.notice(sample(10_800, -7_200));
+        watch.notice(sample(10_860, 0));
+        let now = at(10_870);
+        assert!(!watch.jumped_before(now));
+        assert_eq!(
+            watch.retold(at(0).minus(Duration::from_secs(9_000)), now),
+            at(0).minus(Duration::from_secs(9_000))
+        );
+        // Stored while the clock was two hours back.
+        let stored = at(3_600).minus(Duration::from_secs(7_200));
+        let told = watch.retold(stored, now);
+        assert!(
+            at(3_600).since(told).max(told.since(at(3_600))) <= Duration::from_secs(1),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn a_jump_that_is_taken_back_however_late_counts_no_more() {
+        let mut watch = watch(&[0, 7_200]);
+        watch.notice(sample(90_000, 7_200));
+        assert!(watch.jumped_before(at(90_000).plus(Duration::from_secs(7_200))));
+        watch.notice(sample(90_060, 0));
+        assert!(!watch.jumped_before(at(90_070)));
+        assert_eq!(watch.retold(at(0), at(90_070)), at(0));
+    }
+
+    #[test]
+    fn half_of_a_jump_that_is_taken_back_leaves_the_other_half() {
+        let watch = watch(&[0, 7_200, 3_600]);
+        let now = at(130).plus(Duration::from_secs(3_600));
+        let ago = now.since(watch.retold(at(10), now));
+        assert!((118..=122).contains(&ago.as_secs()), "{ago:?}");
+    }
+
+    #[test]
+    fn a_clock_that_never_rests_is_not_waited_for_for_ever() {
+        let errors: Vec<i64> = (0..30).map(|n| n % 2 * 100).collect();
+        let watch = watch(&errors);
+        assert!(!watch.is_unsettled(Duration::from_secs(29 * 60 + 1)));
+        assert!(watch.jumps.len() <= STEPS && watch.setbacks.len() <= STEPS);
     }
 
     proptest! {

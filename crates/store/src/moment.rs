@@ -29,6 +29,9 @@ pub(crate) const CLAIM_LEFT: Duration = Duration::from_secs(30);
 /// jitter, and a lapse.
 pub(crate) const FARTHEST_DUE: Duration = Duration::from_secs(30 * 3600);
 
+/// Of each kind, no more are counted for people.
+pub(crate) const COUNTED: i64 = 1_000;
+
 /// What is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Search {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use holdfast_cluster::StoreClock;
 use holdfast_model::{CertificateSummary, Domain, Outcome, Timestamp};
 use holdfast_store::{Claimed, Error};
 
@@ -17,6 +18,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(3600);
 
 /// When it is looked at again after the clock stepped.
 const SETTLES: Duration = Duration::from_secs(60);
+/// A certificate that came after the clock had jumped ahead is not renewed sooner than this.
 const AFTER_JUMP: Duration = Duration::from_secs(24 * 3600);
 
 /// What the CA says of when to renew.
@@ -39,7 +41,7 @@ pub(super) async fn look(shared: &Shared, claimed: &Claimed) -> Result<Step, Err
     let by_age = share(domain, start, end);
     let window = window(shared, domain).await?;
     match verdict(now, certificate, by_age, &window) {
-        Outcome::RenewalNeeded => match doubt(shared, domain) {
+        Outcome::RenewalNeeded => match doubted(&shared.clock, domain.entered_at, now) {
             Some(wait) => Ok(Outcome::RenewalLater { look_at: now.plus(wait) }.into()),
             None => Ok(unless_held(shared, domain, now).await?.into()),
         },
@@ -51,13 +53,18 @@ pub(super) async fn look(shared: &Shared, claimed: &Claimed) -> Result<Step, Err
     }
 }
 
-/// How long a renewal waits because the clock jumped ahead: until it is clear that the jump stands,
-/// and where it does, a name that has been renewed by it is not renewed again and again.
-fn doubt(shared: &Shared, domain: &Domain) -> Option<Duration> {
-    match (shared.clock.is_unsettled(), shared.clock.jumped_before(domain.entered_at)) {
+fn doubted(clock: &StoreClock, active_since: Timestamp, now: Timestamp) -> Option<Duration> {
+    doubt(clock.is_unsettled(), clock.jumped_before(active_since), now.since(active_since))
+}
+
+/// How long a renewal waits because the clock stepped: until it is clear that the step stands, and
+/// after a jump ahead for a day, so that a clock that is wrong renews no name again and again.
+fn doubt(unsettled: bool, jumped_before: bool, active_for: Duration) -> Option<Duration> {
+    let left = AFTER_JUMP.saturating_sub(active_for);
+    match (unsettled, jumped_before) {
         (true, _) => Some(SETTLES),
-        (_, true) => Some(AFTER_JUMP),
-        _ => None,
+        (false, true) => Some(left).filter(|left| !left.is_zero()),
+        (false, false) => None,
     }
 }
 
@@ -138,6 +145,15 @@ mod tests {
             directory: String::new(),
         };
         super::verdict(at(100), &certificate, at(60_000), window)
+    }
+
+    #[test]
+    fn a_jump_of_the_clock_puts_a_renewal_off_for_a_day_and_no_longer() {
+        let hours = |hours: u64| Duration::from_secs(hours * 3600);
+        assert_eq!(doubt(true, false, hours(1_000)), Some(SETTLES));
+        assert_eq!(doubt(false, true, hours(1)), Some(hours(23)));
+        assert_eq!(doubt(false, true, hours(24)), None);
+        assert_eq!(doubt(false, false, hours(1)), None);
     }
 
     fn named(moment: i64, again: i64) -> Window {

@@ -10,13 +10,14 @@ use crate::{EventLag, Result, event_lag::OpenTransaction, row::Fields as _};
 const ORDINARY: Duration = Duration::from_secs(10);
 
 const UNREAD: &str = concat!(
-    "SELECT clock_timestamp() AS now, e.at, e.xid FROM (VALUES (1)) one (one) LEFT JOIN LATERAL (
+    "SELECT clock_timestamp() AS now, e.at, e.xid - l.base AS transaction FROM event_log l LEFT JOIN LATERAL (
         SELECT at, xid FROM event WHERE xid >= ",
     settled!(),
     "   ORDER BY xid, id LIMIT 1) e ON true"
 );
 
-/// The server's views are small, however large the database is. The lower half of `$1` is the transaction that wrote the event.
+/// The server's views are small, however large the database is. `$1` is the transaction that wrote the event, and its lower half
+/// what the server knows it by.
 const HELD_BY: &str = "
     WITH unread AS (SELECT age((($1 & 4294967295)::text)::xid) AS age)
     SELECT t.* FROM (
@@ -33,7 +34,7 @@ impl PostgresStore {
         let (now, unread_since) = (row.at("now")?, row.maybe_at("at")?);
         let mut held_by = Vec::new();
         if unread_since.is_some_and(|since| now.since(since) >= ORDINARY) {
-            let held = sql(HELD_BY).bind(row.number("xid")?);
+            let held = sql(HELD_BY).bind(row.number("transaction")?);
             let rows = self.pool.rows("find what holds the event log", held).await?;
             held_by = rows.iter().map(OpenTransaction::read).collect::<Result<_>>()?;
         }

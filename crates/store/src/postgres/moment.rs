@@ -8,7 +8,7 @@ use super::{PostgresStore, collision_free, micros, sql};
 use crate::{
     Fence, Moments, Result, Search, Topic,
     lane::lane,
-    moment::{CLAIM_LEFT, FARTHEST_DUE, LONGEST_PAUSE, TOLERANCE, WRITTEN},
+    moment::{CLAIM_LEFT, COUNTED, FARTHEST_DUE, LONGEST_PAUSE, TOLERANCE, WRITTEN},
     row::Fields as _,
 };
 
@@ -140,12 +140,17 @@ const COUNT: &str = concat!(
     wrong!(),
     " LIMIT 1000) n)
     + (SELECT count(*) FROM (SELECT 1 FROM acme_account WHERE paused_at > statement_timestamp() + $1 * interval '1 microsecond'
-           OR budget_at > statement_timestamp() + $3 * interval '1 microsecond') n)
+           OR budget_at > statement_timestamp() + $3 * interval '1 microsecond'
+           OR paused_until > statement_timestamp() + $6 * interval '1 microsecond') n)
     + (SELECT count(*) FROM (SELECT 1 FROM webhook w JOIN delivery d ON d.webhook_id = w.id
            AND d.due_at > statement_timestamp() + $4 * interval '1 microsecond' LIMIT 1000) n)
+    + (SELECT count(*) FROM (SELECT 1 FROM webhook w JOIN delivery d ON d.webhook_id = w.id AND d.ended_at IS NULL
+           AND d.created_at > statement_timestamp() + $1 * interval '1 microsecond' LIMIT 1000) n)
     + (SELECT count(*) FROM edge WHERE last_seen_at > statement_timestamp() + $5 * interval '1 microsecond')
     + (SELECT count(*) FROM replica WHERE beat_at > statement_timestamp() + $5 * interval '1 microsecond') AS n"
 );
+
+const COUNT_DUE: &str = concat!("SELECT count(*) AS n FROM (", too_far!(), ") f");
 
 #[async_trait]
 impl Moments for PostgresStore {
@@ -164,9 +169,12 @@ impl Moments for PostgresStore {
             .bind(micros(search.claim()))
             .bind(micros(search.budget()))
             .bind(micros(search.delivery()))
-            .bind(micros(TOLERANCE));
-        let row = self.pool.one("count moments out of bounds", count).await?;
-        Ok(u64::try_from(row.number("n")?).unwrap_or(0))
+            .bind(micros(TOLERANCE))
+            .bind(micros(LONGEST_PAUSE));
+        let count = self.pool.one("count moments out of bounds", count).await?.number("n")?;
+        let due = sql(COUNT_DUE).bind(micros(FARTHEST_DUE)).bind(COUNTED);
+        let due = self.pool.one("count what is due too late", due).await?.number("n")?;
+        Ok(u64::try_from(count.saturating_add(due)).unwrap_or(0))
     }
 }
 
@@ -179,22 +187,24 @@ impl PostgresStore {
     ) -> Result<u64> {
         let limit = i64::from(limit);
         let mut transaction = self.fenced("bring moments back", fence).await?;
+        // Edges before domains, as who takes their reports locks them.
+        let mut brought = 0;
+        for statement in [EDGES, REPLICAS] {
+            let statement = sql(statement).bind(micros(TOLERANCE));
+            brought += transaction.execute(statement).await?.rows_affected();
+        }
         let domains = sql(DOMAINS)
             .bind(micros(WRITTEN))
             .bind(micros(search.claim()))
             .bind(limit)
             .bind(micros(CLAIM_LEFT));
         let domains = transaction.one(domains).await?.number("n")?;
-        let mut brought = u64::try_from(domains).unwrap_or(0);
+        brought += u64::try_from(domains).unwrap_or(0);
         let due = sql(DUE).bind(micros(FARTHEST_DUE)).bind(limit);
         brought += transaction.execute(due).await?.rows_affected();
-        for (statement, bound) in [
-            (BUDGETS, search.budget()),
-            (PAUSES, LONGEST_PAUSE),
-            (CREATED, WRITTEN),
-            (EDGES, TOLERANCE),
-            (REPLICAS, TOLERANCE),
-        ] {
+        for (statement, bound) in
+            [(BUDGETS, search.budget()), (PAUSES, LONGEST_PAUSE), (CREATED, WRITTEN)]
+        {
             let statement = sql(statement).bind(micros(bound));
             brought += transaction.execute(statement).await?.rows_affected();
         }

@@ -9,7 +9,7 @@ use super::{SqliteStore, Tx, now, sql, time};
 use crate::{
     Fence, Moments, Result, Search, Topic,
     lane::lane,
-    moment::{CLAIM_LEFT, FARTHEST_DUE, LONGEST_PAUSE, TOLERANCE, WRITTEN},
+    moment::{CLAIM_LEFT, COUNTED, FARTHEST_DUE, LONGEST_PAUSE, TOLERANCE, WRITTEN},
     row::Fields as _,
 };
 
@@ -55,17 +55,23 @@ macro_rules! farthest {
     };
 }
 
-const DUE: &str = concat!(
-    "UPDATE domain SET due_at = $3, updated_at = $3 WHERE id IN (",
-    farthest!("0"),
-    " UNION ALL ",
-    farthest!("1"),
-    " UNION ALL ",
-    farthest!("2"),
-    " UNION ALL ",
-    farthest!("4"),
-    ")"
-);
+macro_rules! too_far {
+    () => {
+        concat!(
+            farthest!("0"),
+            " UNION ALL ",
+            farthest!("1"),
+            " UNION ALL ",
+            farthest!("2"),
+            " UNION ALL ",
+            farthest!("4")
+        )
+    };
+}
+
+const DUE: &str =
+    concat!("UPDATE domain SET due_at = $3, updated_at = $3 WHERE id IN (", too_far!(), ")");
+const COUNT_DUE: &str = concat!("SELECT count(*) AS n FROM (", too_far!(), ")");
 
 /// What the orders of the last three hours cost: no more can be missing from a budget, which
 /// refills within that time. Of more orders than are read, the budget counts as spent.
@@ -116,8 +122,10 @@ const COUNT: &str = concat!(
     "SELECT (SELECT count(*) FROM (SELECT 1 FROM domain WHERE ",
     wrong!(),
     " LIMIT 1000))
-    + (SELECT count(*) FROM acme_account WHERE paused_at > $1 OR budget_at > $3)
+    + (SELECT count(*) FROM acme_account WHERE paused_at > $1 OR budget_at > $3 OR paused_until > $6)
     + (SELECT count(*) FROM (SELECT 1 FROM webhook w CROSS JOIN delivery d WHERE d.webhook_id = w.id AND d.due_at > $4 LIMIT 1000))
+    + (SELECT count(*) FROM (SELECT 1 FROM webhook w CROSS JOIN delivery d
+           WHERE d.webhook_id = w.id AND d.ended_at IS NULL AND d.created_at > $1 LIMIT 1000))
     + (SELECT count(*) FROM edge WHERE last_seen_at > $5) + (SELECT count(*) FROM replica WHERE beat_at > $5) AS n"
 );
 
@@ -157,9 +165,12 @@ impl Moments for SqliteStore {
             .bind(time(now.plus(search.claim())))
             .bind(time(now.plus(search.budget())))
             .bind(time(now.plus(search.delivery())))
-            .bind(time(now.plus(TOLERANCE)));
-        let row = self.readers.one("count moments out of bounds", count).await?;
-        Ok(u64::try_from(row.number("n")?).unwrap_or(0))
+            .bind(time(now.plus(TOLERANCE)))
+            .bind(time(now.plus(LONGEST_PAUSE)));
+        let count = self.readers.one("count moments out of bounds", count).await?.number("n")?;
+        let due = sql(COUNT_DUE).bind(time(now.plus(FARTHEST_DUE))).bind(COUNTED);
+        let due = self.readers.one("count what is due too late", due).await?.number("n")?;
+        Ok(u64::try_from(count.saturating_add(due)).unwrap_or(0))
     }
 }
 
