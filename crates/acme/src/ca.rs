@@ -1,8 +1,9 @@
 //! One CA, and how every request in the account's name is made.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use holdfast_store::{AccountId, Accounts, OrderLimits};
+use tokio::time::Instant;
 
 use crate::session::Session;
 use crate::sessions::Sessions;
@@ -21,6 +22,8 @@ pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Accounts>,
     pub(crate) transport: Transport,
     pub(crate) sessions: Sessions,
+    /// When the store was last told that the CA accepts the account.
+    pub(crate) accepted_at: Mutex<Option<Instant>>,
 }
 
 impl Ca {
@@ -31,7 +34,9 @@ impl Ca {
     pub fn new(config: CaConfig, store: Arc<dyn Accounts>) -> Result<Self, Error> {
         check_directory(&config.directory)?;
         let transport = Transport::new(&config)?;
-        Ok(Self(Arc::new(Inner { config, store, transport, sessions: Sessions::default() })))
+        let sessions = Sessions::default();
+        let accepted_at = Mutex::default();
+        Ok(Self(Arc::new(Inner { config, store, transport, sessions, accepted_at })))
     }
 
     /// The ACME directory.

@@ -26,7 +26,7 @@ impl Ca {
         replaces_chain_pem: Option<&str>,
     ) -> Result<NewOrder, Error> {
         let replaces = replaces_chain_pem.and_then(crate::renewal::identifier);
-        self.ask(|session| {
+        let order = self.ask(|session| {
             let replaces = replaces.clone();
             async move {
                 self.check_profile(&session.directory)?;
@@ -39,7 +39,11 @@ impl Ca {
                 }
             }
         })
-        .await
+        .await?;
+        if let Some(account) = self.known_account() {
+            self.accepted(account).await;
+        }
+        Ok(order)
     }
 
     async fn place(

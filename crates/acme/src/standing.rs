@@ -1,15 +1,23 @@
 //! What the CA says of the account by the key that we have: a database restored from an old backup may hold a key that the CA
 //! has replaced since, and an account can be deactivated.
 
+use std::sync::PoisonError;
+use std::time::Duration;
+
 use holdfast_gateway::point::Point;
 use holdfast_model::Note;
+use holdfast_store::AccountId;
 use serde::Deserialize;
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::directory::Directory;
 use crate::jws::{Signer, SigningKey};
 use crate::session::{Session, post};
 use crate::{Ca, Error};
+
+/// How often at most an account that is accepted is noted as such: orders are many.
+const ACCEPTED_EVERY: Duration = Duration::from_secs(60);
 
 /// How the account stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +36,7 @@ struct AccountAnswer {
 }
 
 impl Ca {
-    /// Asks the CA for the account by the key that is stored, and changes nothing.
+    /// Asks the CA for the account by the key that is stored, and keeps what it says of it.
     ///
     /// # Errors
     /// When the store fails, or the CA could not be asked.
@@ -44,11 +52,16 @@ impl Ca {
         let mut reason = String::new();
         for key in std::iter::once(&account.key).chain(&account.next_key) {
             match self.objection(&directory, &url, &SigningKey::from_pkcs8_der(key)?).await? {
-                None => return Ok(Standing::Usable),
+                None => {
+                    self.0.store.mark_account(account.id, None).await?;
+                    return Ok(Standing::Usable);
+                }
                 Some(why) => reason = why,
             }
         }
-        Ok(Standing::Unusable(self.unusable(&url, reason).class().note().clone()))
+        let note = self.unusable(&url, reason).class().note().clone();
+        self.0.store.mark_account(account.id, Some(&note.detail)).await?;
+        Ok(Standing::Unusable(note))
     }
 
     /// Makes a new account with a new key, in place of one that cannot be used. The new key is stored before the CA hears of it:
@@ -75,9 +88,37 @@ impl Ca {
     /// An error that cast doubt on the account: is it the account that is at fault?
     pub(crate) async fn blamed(&self, session: &Session, error: Error) -> Error {
         match self.objection(&session.directory, &session.url, &session.key).await {
-            Ok(Some(reason)) => self.unusable(&session.url, reason),
+            Ok(Some(reason)) => {
+                let error = self.unusable(&session.url, reason);
+                self.mark(session.id, Some(&error.class().note().detail)).await;
+                error
+            }
             // It stands, or the CA could not be asked.
             Ok(None) | Err(_) => error,
+        }
+    }
+
+    /// The CA has just done something in the account's name: whatever was said of it before, and by whichever replica, is over.
+    pub(crate) async fn accepted(&self, id: AccountId) {
+        let due = {
+            let mut accepted = self.0.accepted_at.lock().unwrap_or_else(PoisonError::into_inner);
+            let due = accepted.is_none_or(|at| at.elapsed() >= ACCEPTED_EVERY);
+            due.then(|| *accepted = Some(Instant::now())).is_some()
+        };
+        if due {
+            self.mark(id, None).await;
+        }
+    }
+
+    async fn mark(&self, id: AccountId, unusable: Option<&str>) {
+        if unusable.is_some() {
+            *self.0.accepted_at.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        if let Err(error) = self.0.store.mark_account(id, unusable).await {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "how the CA takes the account was not kept"
+            );
         }
     }
 

@@ -94,7 +94,8 @@ async fn queue_facts(
     let next_slot_at = account.next_slot_at.filter(|at| *at > now);
     // A failure that only one replica has is noted as a pause of a moment; its cause counts while that one may stay away.
     let recent = account.paused_until.is_some_and(|until| now.since(until) < STAYS_AWAY);
-    let pause_reason = account.pause_reason.filter(|_| recent);
+    let unusable = account.unusable.map(|why| format!("acme-account-unusable: {why}"));
+    let pause_reason = unusable.or(account.pause_reason.filter(|_| recent));
     let seen = match (paused_until, next_slot_at) {
         (Some(until), _) => {
             let reason = pause_reason.as_deref().unwrap_or("no reason was given");

@@ -42,18 +42,12 @@ pub struct Account {
     pub paused_until: Option<Timestamp>,
     /// In the CA's words.
     pub pause_reason: Option<String>,
+    /// Why the CA does not accept it, until it is registered anew or the CA accepts it again: waiting mends nothing meanwhile.
+    pub unusable: Option<String>,
     /// When the order budget allows the next order; none when it does now.
     pub next_slot_at: Option<Timestamp>,
     /// How many orders the budget allows now; none when no limits were named.
     pub orders_left: Option<u32>,
-}
-
-impl Account {
-    /// Why the CA does not accept it, where that is why it is paused: waiting mends nothing then.
-    #[must_use]
-    pub fn unusable(&self) -> Option<&str> {
-        self.pause_reason.as_deref()?.strip_prefix("acme-account-unusable: ")
-    }
 }
 
 /// How many orders an account may make and have.
@@ -102,6 +96,9 @@ pub trait Accounts: Send + Sync {
 
     /// Leaves the account alone for so long, on every replica; never shortens a pause.
     async fn pause_account(&self, id: AccountId, wait: Duration, reason: &str) -> Result<()>;
+
+    /// Notes why the CA does not accept the account, or that it does.
+    async fn mark_account(&self, id: AccountId, unusable: Option<&str>) -> Result<()>;
 
     /// The terms as last seen.
     async fn terms(&self, directory: &str) -> Result<Option<Terms>>;

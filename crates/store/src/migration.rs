@@ -81,6 +81,11 @@ pub(crate) const POSTGRES: &[Migration] = &[
         name: "pause",
         sql: include_str!("../migrations/postgres/0014_pause.sql"),
     },
+    Migration {
+        version: 21,
+        name: "unusable",
+        sql: include_str!("../migrations/postgres/0021_unusable.sql"),
+    },
 ];
 
 /// SQLite's.
@@ -150,6 +155,11 @@ pub(crate) const SQLITE: &[Migration] = &[
         version: 14,
         name: "pause",
         sql: include_str!("../migrations/sqlite/0014_pause.sql"),
+    },
+    Migration {
+        version: 21,
+        name: "unusable",
+        sql: include_str!("../migrations/sqlite/0021_unusable.sql"),
     },
 ];
 

@@ -17,11 +17,15 @@ pub(crate) mod account {
     /// What another account was paused for does not hold for this one.
     pub(crate) const REGISTERED: &str = "
         UPDATE acme_account SET url = $2, email = coalesce($3, email),
+            unusable = CASE WHEN url IS DISTINCT FROM $2 THEN NULL ELSE unusable END,
             pause_reason = CASE WHEN url IS DISTINCT FROM $2 THEN NULL ELSE pause_reason END,
             paused_until = CASE WHEN url IS DISTINCT FROM $2 THEN NULL ELSE paused_until END
         WHERE id = $1";
 
     pub(crate) const FORGOTTEN: &str = "UPDATE acme_account SET url = NULL WHERE id = $1";
+
+    pub(crate) const MARK: &str =
+        "UPDATE acme_account SET unusable = $2 WHERE id = $1 AND unusable IS DISTINCT FROM $2";
 
     pub(crate) const JOURNAL_NEXT: &str = "
         INSERT INTO sealed (owner, id, sealing_key, value) SELECT 'account-next', id, $2, $3 FROM acme_account WHERE id = $1

@@ -79,6 +79,11 @@ impl Accounts for FaultyStore {
         self.inner.pause_account(id, wait, reason).await
     }
 
+    async fn mark_account(&self, id: AccountId, unusable: Option<&str>) -> Result<()> {
+        self.alive(None)?;
+        self.inner.mark_account(id, unusable).await
+    }
+
     async fn terms(&self, directory: &str) -> Result<Option<Terms>> {
         self.alive(None)?;
         self.inner.terms(directory).await

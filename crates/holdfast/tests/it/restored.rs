@@ -145,12 +145,29 @@ impl Backup {
             }
         }
     }
+
+    /// As docs/backup.md says for each.
+    fn restored(&self, replica: &Replica, database: Database) -> Ended {
+        match database {
+            Database::Sqlite => replica.with_config(["restore", &self.0]).done(),
+            Database::Postgres => {
+                self.restore(replica, database);
+                replica.with_config(["restored"]).done()
+            }
+        }
+    }
 }
 
 fn url(replica: &Replica) -> String {
     let text = replica.read("holdfast.toml");
     let line = text.lines().find_map(|line| line.trim().strip_prefix("url = ")).unwrap();
     line.trim_matches('"').to_owned()
+}
+
+/// Few and quick signs of life: nothing is restored within one of them.
+fn builtin(network: &Network) -> String {
+    let edge = format!("[edge]\nmode = \"builtin\"\nhttps = \"127.0.0.1:{}\"", network.tls);
+    format!("[replicas]\nheartbeat_seconds = 1\nstale_seconds = 3\n{edge}")
 }
 
 #[tokio::test]
@@ -163,25 +180,22 @@ async fn a_backup_twenty_certificates_old_on_postgres() {
     walk(Database::Postgres).await;
 }
 
-const BUILTIN: &str = "[edge]\nmode = \"builtin\"\nhttps = ";
-
 /// A backup older than a change of the account's key: its key is lost, and every domain waits for one thing.
-#[tokio::test]
-async fn an_account_whose_key_was_changed_since_the_backup_is_one_cause_for_all() {
+async fn key_changed_since(database: Database) {
     let network = Network::start().await;
-    let edge = format!("{BUILTIN}\"127.0.0.1:{}\"", network.tls);
-    let mut replica = Replica::start(&network, Database::Sqlite, &edge).await;
+    let mut replica = Replica::start(&network, database, &builtin(&network)).await;
     replica.run(["domain", "add", "before.test", "--wait"]).done();
     replica.run(["ca", "register"]).refused(1, &["can be used"]);
-    let backup = word(&replica.scratch.path().join("backup.db"));
-    replica.with_config(["backup", &backup]).done();
+    let backup = Backup::take(&replica, database);
     replica.run(["key", "rotate", "--account"]).done();
     replica.kill().await;
-    let told = replica.with_config(["restore", &backup]).done();
+    let told = backup.restored(&replica, database);
     for words in ["does not accept the account", "holdfast ca register"] {
         assert!(told.stdout.contains(words), "no `{words}` in {told:?}");
     }
     replica.begin().await;
+    // Before anything is ordered, and for as long as it is so.
+    assert_eq!(alerts(&replica), ["ca-account-unusable"]);
     let names = ["a.test", "b.test", "c.test"];
     for name in names {
         replica.run(["domain", "add", name]).done();
@@ -200,10 +214,7 @@ async fn an_account_whose_key_was_changed_since_the_backup_is_one_cause_for_all(
         let history = history["items"].as_array().unwrap();
         assert!(history.iter().all(|line| line["error"].is_null()), "no try was lost: {history:?}");
     }
-    let alerts = alerts(&replica);
-    let alerts: Vec<_> =
-        alerts["items"].as_array().unwrap().iter().map(|one| &one["code"]).collect();
-    assert_eq!(alerts, ["ca-account-unusable"]);
+    assert_eq!(alerts(&replica), ["ca-account-unusable"]);
     replica.run(["ca", "register"]).done();
     for name in names {
         eventually(SOON * 2, "it is Active", async || {
@@ -212,28 +223,40 @@ async fn an_account_whose_key_was_changed_since_the_backup_is_one_cause_for_all(
         })
         .await;
     }
+    assert_eq!(alerts(&replica), [""; 0]);
     replica.end(SOON).await;
     let again = replica.with_config(["restored"]).done();
     assert!(again.stdout.contains("The CA knows the account."), "{again:?}");
 }
 
-fn alerts(replica: &Replica) -> serde_json::Value {
+#[tokio::test]
+async fn an_account_whose_key_was_changed_since_the_backup_is_one_cause_for_all_on_sqlite() {
+    key_changed_since(Database::Sqlite).await;
+}
+
+#[tokio::test]
+async fn an_account_whose_key_was_changed_since_the_backup_is_one_cause_for_all_on_postgres() {
+    key_changed_since(Database::Postgres).await;
+}
+
+/// The codes of what is told to the operator.
+fn alerts(replica: &Replica) -> Vec<String> {
     let (url, token) = (format!("{}/v1/alerts", replica.url()), replica.read("admin.token"));
     let header = format!("Authorization: Bearer {}", token.trim());
-    Ended::of(Command::new("curl").args(["--silent", "--header", &header, &url])).done().json()
+    let asked = Command::new("curl").args(["--silent", "--header", &header, &url]).output();
+    let alerts: serde_json::Value = serde_json::from_slice(&asked.unwrap().stdout).unwrap();
+    let alerts = alerts["items"].as_array().unwrap().iter();
+    alerts.map(|one| one["code"].as_str().unwrap().to_owned()).collect()
 }
 
 /// A removal and a revocation are undone by a backup from before, but the CA remembers.
-#[tokio::test]
-async fn what_was_revoked_since_the_backup_is_replaced_at_once() {
+async fn revoked_since(database: Database) {
     let network = Network::start().await;
-    let edge = format!("{BUILTIN}\"127.0.0.1:{}\"", network.tls);
-    let mut replica = Replica::start(&network, Database::Sqlite, &edge).await;
+    let mut replica = Replica::start(&network, database, &builtin(&network)).await;
     for name in ["revoked.test", "kept.test"] {
         replica.run(["domain", "add", name, "--wait"]).done();
     }
-    let backup = word(&replica.scratch.path().join("backup.db"));
-    replica.with_config(["backup", &backup]).done();
+    let backup = Backup::take(&replica, database);
     let serial = |replica: &Replica, name: &str| {
         let shown = replica.run(["domain", "show", name, "--output", "json"]).done().json();
         shown["certificate"]["serial"].as_str().map(ToOwned::to_owned)
@@ -241,7 +264,7 @@ async fn what_was_revoked_since_the_backup_is_replaced_at_once() {
     let (revoked, kept) = (serial(&replica, "revoked.test"), serial(&replica, "kept.test"));
     replica.run(["domain", "remove", "revoked.test", "--revoke", "--wait"]).done();
     replica.end(SOON).await;
-    replica.with_config(["restore", &backup]).done();
+    backup.restored(&replica, database);
     replica.begin().await;
     assert_eq!(certificates(&network), 2);
     eventually(SOON, "another certificate", async || {
@@ -250,4 +273,14 @@ async fn what_was_revoked_since_the_backup_is_replaced_at_once() {
     })
     .await;
     assert_eq!(serial(&replica, "kept.test"), kept, "what is good stays");
+}
+
+#[tokio::test]
+async fn what_was_revoked_since_the_backup_is_replaced_at_once_on_sqlite() {
+    revoked_since(Database::Sqlite).await;
+}
+
+#[tokio::test]
+async fn what_was_revoked_since_the_backup_is_replaced_at_once_on_postgres() {
+    revoked_since(Database::Postgres).await;
 }

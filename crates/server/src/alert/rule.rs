@@ -255,10 +255,10 @@ pub(super) fn webhook(facts: &Facts<'_>, webhook: &Webhook) -> Option<Alert> {
 }
 
 pub(super) fn paused(account: &Account, now: Timestamp) -> Option<Alert> {
-    let until = account.paused_until.filter(|until| *until > now)?;
-    if let Some(why) = account.unusable() {
+    if let Some(why) = &account.unusable {
         return Some(unusable(account, why));
     }
+    let until = account.paused_until.filter(|until| *until > now)?;
     let reason = account.pause_reason.as_deref().unwrap_or("no reason was given");
     Some(Alert {
         code: "ca-paused",

@@ -122,7 +122,7 @@ fn account(text: &mut Text, installation: &Installation) {
     let help = "New orders that the account's budget allows now.";
     text.one("holdfast_account_budget", help, f64::from(left));
     let now = installation.vitals.now;
-    let is_unusable = account.unusable().is_some();
+    let is_unusable = account.unusable.is_some();
     let help = "Whether the CA does not accept the account, so that nothing is ordered.";
     text.one("holdfast_account_unusable", help, bit(is_unusable));
     let pause = account.paused_until.filter(|_| !is_unusable).map(|until| until.since(now));

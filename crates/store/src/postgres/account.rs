@@ -9,13 +9,13 @@ use uuid::Uuid;
 use super::{PostgresStore, micros, sql};
 use crate::{
     Account, AccountId, Accounts, Error, NewAccount, OrderLimits, Result, Secret, Terms, Topic,
-    query::account::{FORGOTTEN, JOURNAL_NEXT, NEXT, REGISTERED, TERMS},
+    query::account::{FORGOTTEN, JOURNAL_NEXT, MARK, NEXT, REGISTERED, TERMS},
     row::{Fields as _, account, terms},
     seal::Place,
 };
 
 const READ: &str = "
-    SELECT a.id, a.directory, a.email, a.url, a.paused_until, a.paused_at, a.pause_reason, a.budget_at, clock_timestamp() AS now, k.value AS key, n.value AS next_key FROM acme_account a
+    SELECT a.id, a.directory, a.email, a.url, a.paused_until, a.paused_at, a.pause_reason, a.unusable, a.budget_at, clock_timestamp() AS now, k.value AS key, n.value AS next_key FROM acme_account a
     JOIN sealed k ON k.owner = 'account' AND k.id = a.id
     LEFT JOIN sealed n ON n.owner = 'account-next' AND n.id = a.id
     WHERE a.directory = $1";
@@ -107,6 +107,12 @@ impl Accounts for PostgresStore {
         let statement = sql(PAUSE).bind(id.0).bind(micros(wait)).bind(reason);
         around(Point::STORE_PAUSE, self.pool.execute("pause an account", statement)).await?;
         self.herald.tell(&[Topic::Work]);
+        Ok(())
+    }
+
+    async fn mark_account(&self, id: AccountId, unusable: Option<&str>) -> Result<()> {
+        let mark = self.pool.execute("mark an account", sql(MARK).bind(id.0).bind(unusable));
+        around(Point::STORE_PAUSE, mark).await?;
         Ok(())
     }
 

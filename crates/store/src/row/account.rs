@@ -39,6 +39,7 @@ pub(crate) fn account(
         url: row.maybe_text("url")?,
         pause_reason: row.maybe_text("pause_reason")?.filter(|_| paused_until.is_some()),
         paused_until,
+        unusable: row.maybe_text("unusable")?,
         orders_left: limits
             .map(|limits| budget(row, limits).map(|budget| budget.available(now)))
             .transpose()?,

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::{SqliteStore, add::SEAL, now, sql, time};
 use crate::{
     Account, AccountId, Accounts, Error, NewAccount, OrderLimits, Result, Secret, Terms, Topic,
-    query::account::{FORGOTTEN, JOURNAL_NEXT, NEXT, REGISTERED, TERMS},
+    query::account::{FORGOTTEN, JOURNAL_NEXT, MARK, NEXT, REGISTERED, TERMS},
     row::{Fields as _, account, terms},
     seal::Place,
 };
@@ -79,6 +79,12 @@ impl Accounts for SqliteStore {
         let statement = sql(PAUSE).bind(id).bind(time(now.plus(wait))).bind(reason).bind(time(now));
         around(Point::STORE_PAUSE, self.writer.execute("pause an account", statement)).await?;
         self.tell(&[Topic::Work]);
+        Ok(())
+    }
+
+    async fn mark_account(&self, id: AccountId, unusable: Option<&str>) -> Result<()> {
+        let mark = self.writer.execute("mark an account", sql(MARK).bind(id.0).bind(unusable));
+        around(Point::STORE_PAUSE, mark).await?;
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 //! Accounts: made once, whoever asks; their key journaled before the CA hears of it.
 
+use std::time::Duration;
+
 use holdfast_store::{Account, AccountId, Error, NewAccount, Secret, SharedStore};
 
 use crate::kit::*;
@@ -7,6 +9,7 @@ use crate::kit::*;
 on_both! {
     whoever_asks_all_get_the_same_account,
     an_account_is_registered_and_forgotten,
+    an_account_that_is_not_accepted_is_marked_until_it_is_another,
     the_next_key_is_journaled_once_and_becomes_the_key,
     terms_are_kept_and_agreed_to,
 }
@@ -55,6 +58,28 @@ async fn an_account_is_registered_and_forgotten(store: SharedStore) {
     assert_eq!((forgotten.url, forgotten.key.expose()), (None, b"key".as_slice()));
     let nobody = AccountId(uuid::Uuid::new_v4());
     assert!(matches!(store.account_forgotten(nobody).await, Err(Error::NotFound("account"))));
+}
+
+async fn an_account_that_is_not_accepted_is_marked_until_it_is_another(store: SharedStore) {
+    let id = store.journal_account(&new(DIRECTORY, "key")).await.unwrap().id;
+    store.account_registered(id, "https://ca.test/account/1", None).await.unwrap();
+    assert_eq!(read(&store).await.unusable, None);
+    store.mark_account(id, Some("it is deactivated")).await.unwrap();
+    // It outlives every pause, and a change of what is the same account.
+    store.pause_account(id, Duration::ZERO, "slow down").await.unwrap();
+    store.account_registered(id, "https://ca.test/account/1", Some("x@example.com")).await.unwrap();
+    let marked = read(&store).await;
+    assert_eq!(
+        (marked.unusable.as_deref(), marked.paused_until),
+        (Some("it is deactivated"), None)
+    );
+    store.mark_account(id, None).await.unwrap();
+    assert_eq!(read(&store).await.unusable, None);
+    store.mark_account(id, Some("it is revoked")).await.unwrap();
+    store.account_forgotten(id).await.unwrap();
+    assert_eq!(read(&store).await.unusable.as_deref(), Some("it is revoked"));
+    store.account_registered(id, "https://ca.test/account/2", None).await.unwrap();
+    assert_eq!(read(&store).await.unusable, None);
 }
 
 async fn the_next_key_is_journaled_once_and_becomes_the_key(store: SharedStore) {
