@@ -10,7 +10,7 @@ use std::{
 };
 
 use holdfast_model::DomainId;
-use holdfast_store::{Claimant, SharedStore};
+use holdfast_store::{CLAIM_LEFT, Claimant, SharedStore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -110,9 +110,9 @@ impl Holds {
         held(map.len());
     }
 
-    /// Renews until told to stop. An error is not a loss: the claim's own end is.
+    /// Renews until told to stop, at a third of what a claim lasts at least: also a long one is cut short when the clock steps. An error is not a loss: the claim's own end is.
     pub(crate) async fn renew_for_ever(&self, store: &SharedStore, who: &Claimant, hold: Duration) {
-        let mut tick = tokio::time::interval(hold / 3);
+        let mut tick = tokio::time::interval(pace(hold));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tick.tick().await;
@@ -130,6 +130,11 @@ impl Holds {
             }
         }
     }
+}
+
+/// How often claims of this length are renewed.
+fn pace(hold: Duration) -> Duration {
+    hold.min(CLAIM_LEFT) / 3
 }
 
 fn count_lost(id: DomainId) {
@@ -150,6 +155,14 @@ mod tests {
     use super::*;
 
     const HOLD: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn a_claim_that_was_cut_short_is_renewed_in_time() {
+        assert_eq!(pace(Duration::from_secs(9)), Duration::from_secs(3));
+        for seconds in [30, 91, 3600] {
+            assert!(pace(Duration::from_secs(seconds)) * 3 <= CLAIM_LEFT, "{seconds}");
+        }
+    }
 
     /// What the work had waited for is there, and so is the claim's end: nothing more is done.
     #[tokio::test(start_paused = true)]

@@ -22,8 +22,8 @@ pub(crate) const WRITTEN: Duration = Duration::from_secs(2);
 /// The longest pause that a CA is granted.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// What a claim that was brought back has left: who holds it renews it well before.
-pub(crate) const CLAIM_LEFT: Duration = Duration::from_secs(30);
+/// What a claim that was brought back has left. Who holds a claim renews it well before, however long it is.
+pub const CLAIM_LEFT: Duration = Duration::from_secs(30);
 
 /// Nothing but the renewal of a certificate is due later: the last rung of the ladder with its
 /// jitter, and a lapse.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use holdfast_model::{Note, Outcome, Policy, State, decide};
 use holdfast_store::{
-    Attempt, Beat, Commit, NewDelivery, NewEdge, NewReplica, NewWebhook, OrderLimits, Page,
-    Products, Search, Secret, Then,
+    Attempt, Beat, CLAIM_LEFT, Commit, NewDelivery, NewEdge, NewReplica, NewWebhook, OrderLimits,
+    Page, Products, Search, Secret, Then,
 };
 use uuid::Uuid;
 
@@ -16,6 +16,7 @@ raw_on_both! {
     what_was_written_in_the_future_is_due_now,
     who_failed_in_the_future_is_tried_again,
     a_claim_of_the_dead_from_the_future_ends_and_one_of_the_living_goes_on,
+    a_long_claim_of_the_living_outlives_any_step,
     a_budget_from_the_future_misses_what_was_ordered_and_no_more,
     a_pause_from_the_future_is_as_long_as_it_was_meant_to_be,
     a_sign_of_life_in_the_future_is_none,
@@ -93,6 +94,21 @@ async fn a_claim_of_the_dead_from_the_future_ends_and_one_of_the_living_goes_on(
     // Who lives renews it, and commits.
     let claims = [(claimed.domain.id, claimed.epoch)];
     assert!(store.renew_claims(&who, &claims, HOLD).await.unwrap().is_empty());
+    step(store, &claimed, Outcome::Accepted, Products::default()).await;
+}
+
+/// As long as claims may be configured to last. Whoever renews within what is left keeps it.
+async fn a_long_claim_of_the_living_outlives_any_step(raw: Raw) {
+    let (store, who) = (&raw.store, claimant("w"));
+    add(store, "shop.example.com").await;
+    let hour = Duration::from_secs(3600);
+    let claimed = store.claim(&who, 1, hour).await.unwrap().work.remove(0);
+    brought_back(&raw, Search::Suspicious).await;
+    let left = store.claim(&who, 1, HOLD).await.unwrap();
+    let left = left.next_due_at.unwrap().since(left.now);
+    assert!(left <= CLAIM_LEFT && left > CLAIM_LEFT / 2, "{left:?}");
+    let claims = [(claimed.domain.id, claimed.epoch)];
+    assert!(store.renew_claims(&who, &claims, hour).await.unwrap().is_empty());
     step(store, &claimed, Outcome::Accepted, Products::default()).await;
 }
 
