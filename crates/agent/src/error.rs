@@ -93,7 +93,7 @@ pub enum Error {
     Nonsense(String),
     /// The control plane is behind what it said before, within one epoch.
     #[error(
-        "the control plane went back from revision {seen} to {said}; if its database was restored from a backup, run `holdfast restored` there"
+        "the control plane went back from revision {seen} to {said}; if its database was restored from a backup, run `holdfast restored --above {seen}` there"
     )]
     WentBack {
         /// What it said before.

@@ -96,10 +96,27 @@ pub trait Maintenance: Send + Sync {
     /// Notes that certificates of `directory` are to be moved, or that none are left.
     async fn move_from(&self, fence: Option<&Fence>, directory: Option<&str>) -> Result<()>;
 
-    /// Is another process of Holdfast connected to this database?
-    async fn is_used_by_others(&self) -> Result<bool>;
+    /// Is another process of Holdfast connected to this database, or may one be about to come back: a replica that has not left? A
+    /// backup holds replicas of its time, which are gone.
+    async fn may_be_used_by_others(&self) -> Result<bool>;
 
     /// After the database was restored from a backup: the epoch rises, claims are void, every deployment is written anew, unfinished
     /// orders are looked at anew, and the CA is asked about every certificate.
-    async fn restored(&self) -> Result<Restored>;
+    async fn restored(&self) -> Result<Restored> {
+        self.restored_above(0).await
+    }
+
+    /// The same, with numbers above this epoch too: one that edges remember, given out by a restore under a clock that was ahead.
+    async fn restored_above(&self, epoch: i64) -> Result<Restored>;
+}
+
+/// The latest second that numbers are made of: what is made of it still fits.
+const LATEST: i64 = 4_000_000_000;
+
+/// The highest epoch that a restore can go above.
+pub const HIGHEST_EPOCH: i64 = LATEST << 15;
+
+/// The first second of which every number is above this epoch's.
+pub(crate) fn second_above(epoch: i64) -> i64 {
+    if epoch <= 0 { 0 } else { (epoch.min(HIGHEST_EPOCH) >> 15) + 1 }
 }

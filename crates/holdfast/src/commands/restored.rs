@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use holdfast_acme::Standing;
-use holdfast_store::{Replica, Restored, SharedStore};
+use holdfast_store::{HIGHEST_EPOCH, Replica, Restored, Revision, SharedStore};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -27,6 +27,9 @@ pub(crate) struct RestoredArgs {
     /// The configuration: TOML or HCL, by its ending
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
+    /// A revision that an edge has seen, where it complains that the control plane is still behind it: see `holdfast edge list`
+    #[arg(long, value_name = "REVISION", value_parser = above)]
+    above: Option<Revision>,
     /// How the result is written
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Table)]
     output: Format,
@@ -38,7 +41,8 @@ pub(crate) async fn run(args: &RestoredArgs, environment: &Environment) -> Resul
     let store = wiring::store::open(&config).await?;
     let beat = Duration::from_secs(config.replicas.heartbeat_seconds.into());
     refuse_while_replicas_run(&store, beat).await?;
-    let restored = store.restored().await.map_err(wiring::store::failed)?;
+    let above = args.above.unwrap_or_default().epoch;
+    let restored = store.restored_above(above).await.map_err(wiring::store::failed)?;
     let told = Told { restored, account: account(Some(&config), &store).await };
     let output = Output::new(args.output, environment);
     if output.is_json() {
@@ -49,10 +53,21 @@ pub(crate) async fn run(args: &RestoredArgs, environment: &Environment) -> Resul
     Ok(())
 }
 
-/// A restored database holds old signs of life, also of replicas that are gone: what counts is a new one. They are waited for only
-/// where somebody else is connected at all.
+fn above(text: &str) -> Result<Revision, String> {
+    let seen: Revision = text.parse().map_err(|_| {
+        "not a revision, which is EPOCH.NUMBER; `holdfast edge list` shows what an edge has seen"
+            .to_owned()
+    })?;
+    if seen.epoch > HIGHEST_EPOCH {
+        return Err(format!("no restore can have given epoch {}; check the number", seen.epoch));
+    }
+    Ok(seen)
+}
+
+/// A restored database holds old signs of life, also of replicas that are gone: what counts is a new one. It is waited for wherever a
+/// replica has not left, connected or not: one that was cut off by the restart of the database is about to come back.
 async fn refuse_while_replicas_run(store: &SharedStore, beat: Duration) -> Result<(), Failure> {
-    if !store.is_used_by_others().await.map_err(wiring::store::failed)? {
+    if !store.may_be_used_by_others().await.map_err(wiring::store::failed)? {
         return Ok(());
     }
     let deadline = Instant::now() + beat + MARGIN;

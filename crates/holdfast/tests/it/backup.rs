@@ -5,9 +5,10 @@ use std::{
     os::unix::fs::{FileExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
-use holdfast_testkit::Scratch;
+use holdfast_testkit::{Postgres, Proxy, Scratch, pace};
 
 use crate::{
     kit::{Ended, SOON, Up, program, word},
@@ -217,4 +218,28 @@ async fn nothing_is_restored_under_a_running_replica() {
     replica.with_config(["restored"]).refused(1, &["The replica `", "runs"]);
     replica.kill().await;
     replica.with_config(["restored"]).done();
+}
+
+/// The restart of the database has cut off a replica that nobody stopped: it is not connected now, and will be.
+#[tokio::test]
+async fn nothing_is_restored_under_a_replica_that_is_about_to_come_back() {
+    let network = Network::start().await;
+    let extra = "[replicas]\nheartbeat_seconds = 1\nstale_seconds = 3\n[edge]\nmode = \"none\"";
+    let mut replica = Replica::prepare(&network, Database::Postgres, extra).await;
+    let config = replica.read("holdfast.toml");
+    let direct = config.split('"').find(|text| text.starts_with("postgres://")).unwrap().to_owned();
+    let proxy = Proxy::before(Postgres::shared().await.unwrap().port()).await.unwrap();
+    let through = config.replace(&direct, &proxy.lead(&direct));
+    replica.scratch.write("holdfast.toml", through).unwrap();
+    replica.begin().await;
+    proxy.refuse().await;
+    proxy.cut();
+    let mut command = program();
+    command.args(["restored", "--config", &word(&replica.config())]);
+    command.env("HOLDFAST__DATABASE__URL", direct);
+    // The proxy runs on this thread, so nothing may block it.
+    let restored = tokio::task::spawn_blocking(move || Ended::of(&mut command));
+    pace(Duration::from_millis(500)).await;
+    proxy.resume().await;
+    restored.await.unwrap().refused(1, &["The replica `", "runs"]);
 }

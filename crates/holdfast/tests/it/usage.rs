@@ -31,6 +31,8 @@ fn wrong_words_are_wrong_usage() {
         &["dev", "dns", "set", "shop.test"],
         &["lease"],
         &["lease", "release"],
+        &["restored", "--config", "x.toml", "--above", "7"],
+        &["restored", "--config", "x.toml", "--above", "9007199254740991.0"],
         &["lease", "step-down", "holdfast", "--to"],
     ];
     for words in cases {

@@ -340,6 +340,7 @@ async fn accounts(store: &SharedStore) {
     store.journal_next_key(id, &Secret::from("next".to_owned())).await.unwrap();
     store.account_key_changed(id).await.unwrap();
     store.pause_account(id, Duration::from_millis(1), "slow down").await.unwrap();
+    store.mark_account(id, Some("it is deactivated")).await.unwrap();
     store.account_forgotten(id).await.unwrap();
     store.keep_terms(DIRECTORY, "https://ca.test/terms", true).await.unwrap();
     store.terms(DIRECTORY).await.unwrap();
@@ -374,7 +375,7 @@ async fn singletons(
     store.sweep_renewals(None, None, 100).await.unwrap();
     store.move_from(None, Some("https://old.test")).await.unwrap();
     store.moving_from().await.unwrap();
-    store.is_used_by_others().await.unwrap();
+    store.may_be_used_by_others().await.unwrap();
     store.want_moved(None, "https://old.test", 10, &actor()).await.unwrap();
     store.move_from(None, None).await.unwrap();
     let run = TaskRun {

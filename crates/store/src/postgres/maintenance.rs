@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::{PostgresStore, collision_free, event::settled, micros, sql, time};
 use crate::{
     Fence, Maintenance, Restored, Result, SweepCursor, Swept, Topic,
-    maintenance::FOLDED,
+    maintenance::{FOLDED, second_above},
     migration::{POSTGRES, newest},
     row::Fields as _,
 };
@@ -45,11 +45,12 @@ const FOLD: &str = concat!(
     SELECT count(*) AS n FROM tail"
 );
 
-/// Sessions of ours that are older than this one: a process that has only just connected has none.
+/// Sessions of ours that are older than this one: a process that has only just connected has none. Or replicas that never left.
 const OTHERS: &str = "
     SELECT EXISTS (SELECT FROM pg_stat_activity o JOIN pg_stat_activity own ON own.pid = pg_backend_pid()
         WHERE o.datname = current_database() AND o.application_name LIKE 'holdfast%' AND o.pid <> own.pid
-            AND (o.application_name <> 'holdfast' OR o.backend_start < own.backend_start)) AS others";
+            AND (o.application_name <> 'holdfast' OR o.backend_start < own.backend_start))
+        OR EXISTS (SELECT FROM replica WHERE left_at IS NULL) AS others";
 /// Nobody would look at them ever again.
 const FORGOTTEN: &str = "
     UPDATE domain SET due_at = clock_timestamp(), updated_at = clock_timestamp() WHERE id IN (
@@ -166,12 +167,12 @@ impl Maintenance for PostgresStore {
         transaction.commit().await
     }
 
-    async fn is_used_by_others(&self) -> Result<bool> {
+    async fn may_be_used_by_others(&self) -> Result<bool> {
         self.pool.one("look for other processes", sql(OTHERS)).await?.flag("others")
     }
 
-    async fn restored(&self) -> Result<Restored> {
-        self.restore().await
+    async fn restored_above(&self, epoch: i64) -> Result<Restored> {
+        self.restore(second_above(epoch)).await
     }
 }
 

@@ -22,7 +22,7 @@ const LOCK_EVENTS: &str = "LOCK TABLE event IN ACCESS EXCLUSIVE MODE";
 /// before: it puts every event below what that release takes for settled.
 const NEXT_BASE: &str = "
     UPDATE event_log SET base = n.base, epoch = (n.base >> 48) + 1, folded_xid = n.newest + 1, folded_id = 0
-    FROM (SELECT p.newest, greatest(extract(epoch FROM clock_timestamp())::bigint << 31, p.newest + (1::bigint << 31))
+    FROM (SELECT p.newest, greatest(greatest(extract(epoch FROM clock_timestamp())::bigint, $1) << 31, p.newest + (1::bigint << 31))
                  + floor(random() * 32768)::bigint - pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS base
           FROM (SELECT coalesce((SELECT max(xid) FROM event), 0) AS newest) p) n
     RETURNING event_log.base";
@@ -31,13 +31,13 @@ const COUNT: &str = "
     INSERT INTO state_count (state, count) SELECT state, count(*) FROM domain WHERE removed_at IS NULL GROUP BY state";
 
 /// Above everything given out before the backup, and another number each time the same backup is restored: seconds in the
-/// high part, chance in the low one. It stays below 2^53, which is as far as a JSON number is exact.
+/// high part, no less than `$1`, chance in the low one. It stays below 2^53, which is as far as a JSON number is exact.
 macro_rules! raised {
     ($number:literal) => {
         concat!(
             "greatest(",
             $number,
-            " + 1000000, extract(epoch FROM clock_timestamp())::bigint << 15) + floor(random() * 32768)::bigint"
+            " + 1000000, greatest(extract(epoch FROM clock_timestamp())::bigint, $1) << 15) + floor(random() * 32768)::bigint"
         )
     };
 }
@@ -101,26 +101,27 @@ impl PostgresStore {
         lock_log(&mut transaction).await?;
         let ahead = transaction.one(sql(AHEAD)).await?.flag("ahead")?;
         if ahead {
-            next_log_base(&mut transaction).await?;
+            next_log_base(&mut transaction, 0).await?;
         }
         transaction.commit().await?;
         Ok(ahead)
     }
 
-    pub(super) async fn restore(&self) -> Result<Restored> {
-        collision_free(|| self.try_restore()).await
+    /// With numbers made of this second, or a later one.
+    pub(super) async fn restore(&self, second: i64) -> Result<Restored> {
+        collision_free(|| self.try_restore(second)).await
     }
 
-    async fn try_restore(&self) -> Result<Restored> {
+    async fn try_restore(&self, second: i64) -> Result<Restored> {
         let mut transaction = self.pool.begin("reckon with a restore").await?.unhurried();
         transaction.execute(sql(UNHURRIED)).await?;
-        transaction.execute(sql(RAISE_TERMS)).await?;
-        transaction.execute(sql(RAISE_REGISTERED)).await?;
+        transaction.execute(sql(RAISE_TERMS).bind(second)).await?;
+        transaction.execute(sql(RAISE_REGISTERED).bind(second)).await?;
         lock_log(&mut transaction).await?;
-        next_log_base(&mut transaction).await?;
+        next_log_base(&mut transaction, second).await?;
         transaction.execute(sql(VOID_CLAIMS)).await?;
         let orders = transaction.execute(sql(ORDERS_ANEW)).await?.rows_affected();
-        let epoch = transaction.one(sql(EPOCH)).await?.number("epoch")?;
+        let epoch = transaction.one(sql(EPOCH).bind(second)).await?.number("epoch")?;
         let deployments = transaction.one(sql(DEPLOY_ANEW)).await?.count("n")?;
         transaction.execute(sql(FORGET_SEEN)).await?;
         transaction.execute(sql(DEPLOYING)).await?;
@@ -139,8 +140,8 @@ async fn lock_log(transaction: &mut Transaction<'_, Postgres>) -> Result<()> {
 }
 
 /// With the log locked.
-async fn next_log_base(transaction: &mut Transaction<'_, Postgres>) -> Result<()> {
-    let base = transaction.one(sql(NEXT_BASE)).await?.number("base")?;
+async fn next_log_base(transaction: &mut Transaction<'_, Postgres>, second: i64) -> Result<()> {
+    let base = transaction.one(sql(NEXT_BASE).bind(second)).await?.number("base")?;
     // A default takes no parameters; the number is ours.
     let default = format!(
         "ALTER TABLE event ALTER COLUMN xid SET DEFAULT {base}::bigint + pg_current_xact_id()::text::bigint"

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::{SqliteStore, now, sql, time};
 use crate::{
     Fence, Maintenance, Restored, Result, SweepCursor, Swept, Topic,
-    maintenance::FOLDED,
+    maintenance::{FOLDED, second_above},
     migration::{SQLITE, newest},
     row::Fields as _,
 };
@@ -173,11 +173,11 @@ impl Maintenance for SqliteStore {
     }
 
     /// The file's lock keeps them out.
-    async fn is_used_by_others(&self) -> Result<bool> {
+    async fn may_be_used_by_others(&self) -> Result<bool> {
         Ok(false)
     }
 
-    async fn restored(&self) -> Result<Restored> {
-        self.restore().await
+    async fn restored_above(&self, epoch: i64) -> Result<Restored> {
+        self.restore(second_above(epoch)).await
     }
 }

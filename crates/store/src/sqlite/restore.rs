@@ -4,10 +4,10 @@ use super::{SqliteStore, now, sql, time};
 use crate::{Restored, Result, Topic, row::Fields as _};
 
 /// Above everything given out before the backup, and another number each time the same backup is restored: seconds in the
-/// high part, chance in the low one. It stays below 2^53, which is as far as a JSON number is exact.
+/// high part, no less than `$2`, chance in the low one. It stays below 2^53, which is as far as a JSON number is exact.
 macro_rules! raised {
     ($number:literal) => {
-        concat!("max(", $number, " + 1000000, ($1 / 1000000) << 15) + (random() & 32767)")
+        concat!("max(", $number, " + 1000000, max($1 / 1000000, $2) << 15) + (random() & 32767)")
     };
 }
 
@@ -53,17 +53,18 @@ const RAISE_TERMS: &str = concat!(
 );
 
 impl SqliteStore {
-    pub(super) async fn restore(&self) -> Result<Restored> {
+    /// With numbers made of this second, or a later one.
+    pub(super) async fn restore(&self, second: i64) -> Result<Restored> {
         let at = time(now());
         let mut transaction = self.writer.begin("reckon with a restore").await?;
         for statement in [FORGET_COUNTS, COUNT, FORGET_SEEN] {
             transaction.execute(sql(statement)).await?;
         }
-        transaction.execute(sql(NEXT_LOG).bind(at)).await?;
-        transaction.execute(sql(RAISE_TERMS).bind(at)).await?;
+        transaction.execute(sql(NEXT_LOG).bind(at).bind(second)).await?;
+        transaction.execute(sql(RAISE_TERMS).bind(at).bind(second)).await?;
         transaction.execute(sql(VOID_CLAIMS).bind(at)).await?;
         let orders = transaction.execute(sql(ORDERS_ANEW).bind(at)).await?.rows_affected();
-        let epoch = transaction.one(sql(EPOCH).bind(at)).await?.number("epoch")?;
+        let epoch = transaction.one(sql(EPOCH).bind(at).bind(second)).await?.number("epoch")?;
         let written = transaction.execute(sql(DEPLOY_ANEW).bind(at)).await?.rows_affected();
         let bump = sql(BUMP).bind(i64::try_from(written).unwrap_or(i64::MAX));
         transaction.execute(bump).await?;

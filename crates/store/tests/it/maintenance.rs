@@ -1,7 +1,7 @@
 //! Chores, and what follows a restore.
 
 use holdfast_model::{Outcome, State};
-use holdfast_store::{Error, EventCursor, Products, Revision, SharedStore};
+use holdfast_store::{Error, EventCursor, HIGHEST_EPOCH, Products, Revision, SharedStore};
 
 use crate::{kit::*, raw::Raw};
 
@@ -12,6 +12,7 @@ on_both! {
 
 raw_on_both! {
     the_same_backup_restored_again_repeats_no_number,
+    a_restore_goes_above_what_a_clock_ahead_gave_out,
 }
 
 async fn the_store_answers_and_knows_its_schema(store: SharedStore) {
@@ -101,6 +102,31 @@ async fn the_same_backup_restored_again_repeats_no_number(raw: Raw) {
         assert!(now.epoch < 1 << 53 && now.term < 1 << 53, "exact as JSON numbers: {now:?}");
         seen.push((now.epoch, newest, now.term));
     }
+}
+
+/// A restore under a clock that was years ahead, then another of an older backup under the right one: edges, streams and holders of leases
+/// remember numbers of the first.
+async fn a_restore_goes_above_what_a_clock_ahead_gave_out(raw: Raw) {
+    active(&raw.store, "a.example.com", "1").await;
+    raw.execute(&raw.lease_row("leader", 7)).await;
+    let backup = Numbers::read(&raw).await;
+    let now = raw.store.ping().await.unwrap().as_micros() / 1_000_000;
+    let ahead = (now + 3 * 365 * 24 * 3600) << 15;
+    raw.store.restored_above(ahead).await.unwrap();
+    add(&raw.store, "since.example.com").await;
+    let (seen, event) = (Numbers::read(&raw).await, raw.store.latest_event().await.unwrap());
+    assert!(seen.epoch > ahead);
+    backup.write(&raw).await;
+    // The clock alone does not lead there.
+    assert!(raw.store.restored().await.unwrap().epoch < ahead);
+    raw.store.restored_above(seen.epoch).await.unwrap();
+    add(&raw.store, "again.example.com").await;
+    let (now, newest) = (Numbers::read(&raw).await, raw.store.latest_event().await.unwrap());
+    assert!(now.epoch > seen.epoch && now.term > seen.term && newest > event, "{now:?} {seen:?}");
+    // What nobody can have seen leads no further than to what still fits.
+    let highest = raw.store.restored_above(i64::MAX).await.unwrap().epoch;
+    assert!(highest < 1 << 53 && highest > HIGHEST_EPOCH, "{highest}");
+    raw.store.restored().await.unwrap();
 }
 
 /// The numbers that rise with a restore.
