@@ -44,7 +44,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// From a row per name that still differs, each with the totals as they were told.
+    /// From a row per name that still differs, or one without a name, each with the totals as they were told.
     pub(crate) fn read(rows: &[impl Fields]) -> Result<Self> {
         let mut difference = Self::default();
         for row in rows {
@@ -54,7 +54,7 @@ impl Difference {
             };
             // Those that were told and agree by now are not counted any more.
             let beyond = row.number("total")? - row.number("told")?;
-            names.first.push(row.text("name")?);
+            names.first.extend(row.maybe_text("name")?);
             let first = u64::try_from(names.first.len()).unwrap_or(u64::MAX);
             names.count = first + u64::try_from(beyond).unwrap_or_default();
         }

@@ -155,7 +155,9 @@ impl<'a> Follower<'a> {
         for task in &tasks {
             self.unlisted.heard_of(&task.change.name);
         }
-        self.kept.heard_of(tasks.iter().map(|task| &task.change.name)).await?;
+        if self.kept.heard_of(tasks.iter().map(|task| &task.change.name)).await? {
+            self.keeps_fewer();
+        }
         let limit = usize::try_from(self.config.batch).unwrap_or(usize::MAX);
         tasks.extend(self.retries().due(Instant::now(), limit, &tasks));
         self.work(tasks).await?;

@@ -46,10 +46,13 @@ impl Kept {
         Ok(unlisted.into_iter().partition(|name| self.names.contains(name.as_str())))
     }
 
-    /// The control plane said something of these names.
-    pub(super) async fn heard_of(&mut self, heard: impl Iterator<Item = &Hostname>) -> Result<()> {
+    /// The control plane said something of these names. Were any of them kept?
+    pub(super) async fn heard_of(
+        &mut self,
+        heard: impl Iterator<Item = &Hostname>,
+    ) -> Result<bool> {
         if self.names.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let mut names = self.names.clone();
         for name in heard {
@@ -58,9 +61,15 @@ impl Kept {
         self.become_these(names).await
     }
 
-    async fn become_these(&mut self, names: BTreeSet<String>) -> Result<()> {
+    /// Those that are kept.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.names.iter().cloned().collect()
+    }
+
+    /// Is that a change?
+    async fn become_these(&mut self, names: BTreeSet<String>) -> Result<bool> {
         if names == self.names {
-            return Ok(());
+            return Ok(false);
         }
         if let Some(file) = self.file.clone() {
             let text: String = names.iter().map(|name| format!("{name}\n")).collect();
@@ -69,7 +78,7 @@ impl Kept {
             tokio::task::spawn_blocking(write).await.map_err(|_| Error::Stopped)??;
         }
         self.names = names;
-        Ok(())
+        Ok(true)
     }
 }
 

@@ -312,6 +312,10 @@ async fn after_a_restore_an_edge_that_is_not_known_any_more_takes_nothing_away()
     // What the control plane does not know is listed.
     let unknown = ["one.test", "two.test"].map(str::to_owned).to_vec();
     edge.memory.until("the list", |memory| (memory.difference().0 == unknown).then_some(())).await;
+    // What it does know again is told at once: of a long list the next names take their places.
+    edge.deploy("one.test");
+    let unknown = vec!["two.test".to_owned()];
+    edge.memory.until("the rest", |memory| (memory.difference().0 == unknown).then_some(())).await;
 }
 
 /// The same backup once more, with another epoch. A name that was removed after the backup is listed, too.

@@ -75,6 +75,33 @@ async fn an_edge_that_is_gone_for_good_is_removed() {
     assert_eq!(json, json!({"name": "fra-1", "group": "eu", "tokens": ["fra-1"]}));
 }
 
+/// What an edge tells of a restored database is shown until it is mended, also beyond what was told by name.
+#[tokio::test]
+async fn what_an_edge_and_a_restored_database_disagree_on_is_shown() {
+    let network = Network::start().await;
+    let replica = Replica::start(&network, Database::Sqlite, "[edge]\nmode = \"agents\"").await;
+    let token = token(&replica, "fra-1");
+    say(&replica, &token, "PUT", "fra-1", &json!({}));
+    let tell = |unknown: Value| {
+        let absent = json!({"count": 0, "names": []});
+        let told = json!({"unknown": unknown, "absent": absent});
+        let taken = say(&replica, &token, "PUT", "fra-1/difference", &told);
+        assert!(taken.ends_with(" 204"), "{taken}");
+        replica.run(["edge", "show", "fra-1"]).done().stdout
+    };
+    let shown = tell(json!({"count": 3, "names": ["lost.test"]}));
+    for words in
+        ["UNKNOWN SINCE THE RESTORE", "lost.test", "and 2 more", "holdfast domain add NAME"]
+    {
+        assert!(shown.contains(words), "no `{words}` in: {shown}");
+    }
+    assert!(!shown.contains("NOT SERVED BEFORE"), "{shown}");
+    let shown = tell(json!({"count": 500, "names": []}));
+    assert!(shown.contains("and 500 more"), "{shown}");
+    let shown = tell(json!({"count": 0, "names": []}));
+    assert!(!shown.contains("UNKNOWN"), "{shown}");
+}
+
 /// An agent that knows one replica alone.
 async fn agent(group: &Group, at: usize, edge: &str, files: &Scratch) -> Process {
     let made = group.run(

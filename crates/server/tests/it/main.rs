@@ -12,6 +12,7 @@ mod challenge;
 mod claim;
 mod cluster;
 mod departure;
+mod difference;
 mod document;
 mod domain;
 mod edge;

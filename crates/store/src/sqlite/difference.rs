@@ -11,15 +11,16 @@ const KEEP: &str = "
     ON CONFLICT (edge_id) DO UPDATE SET unknown = $2, unknown_names = $3,
         absent = coalesce($4, edge_difference.absent), absent_names = coalesce($5, edge_difference.absent_names)";
 
-/// A name that was added again is known, and one that was removed again is not to be served.
+/// A name that was added again is known, and one that was removed again is not to be served. Each kind gives a row at least: there may
+/// be more names than were told.
 const LEFT: &str = "
     SELECT d.kind, n.value AS name, d.total, json_array_length(d.names) AS told
     FROM (SELECT edge_id, 'unknown' AS kind, unknown AS total, unknown_names AS names FROM edge_difference
           UNION ALL SELECT edge_id, 'absent', absent, absent_names FROM edge_difference) d
-    JOIN edge e ON e.id = d.edge_id CROSS JOIN json_each(d.names) AS n
-    WHERE d.edge_id = $1 AND (d.kind = 'absent') = EXISTS (SELECT 1 FROM deployment p
-        WHERE p.name = n.value AND p.edge_group = e.edge_group AND p.certificate_id IS NOT NULL)
-    ORDER BY 1, 2";
+    JOIN edge e ON e.id = d.edge_id LEFT JOIN json_each(d.names) AS n
+        ON (d.kind = 'absent') = ((SELECT p.certificate_id FROM deployment p
+            WHERE p.name = n.value AND p.edge_group = e.edge_group) IS NOT NULL)
+    WHERE d.edge_id = $1 ORDER BY 1, 2";
 
 #[async_trait]
 impl Differences for SqliteStore {

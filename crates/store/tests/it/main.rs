@@ -21,6 +21,7 @@ mod claim;
 mod clock;
 mod count;
 mod departure;
+mod difference;
 mod domain;
 mod edge;
 mod event;

@@ -105,6 +105,12 @@ impl Follower<'_> {
         Ok(())
     }
 
+    /// Of a long list the first names alone were told: when they are known again, the next ones take their places.
+    pub(super) fn keeps_fewer(&mut self) {
+        let absent = self.untold.take().and_then(|found| found.absent);
+        self.untold = Some(Found { unknown: Names::of(self.kept.names()), absent });
+    }
+
     /// Tells what the comparison found. A control plane of the release before does not want to know.
     pub(super) async fn tell_difference(&mut self) {
         let Some(Found { unknown, absent }) = &self.untold else { return };

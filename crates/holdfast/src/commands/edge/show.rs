@@ -99,7 +99,7 @@ pub(super) async fn show(api: &Api, output: Output, edge: &str) -> Result<(), Fa
 
 /// Names on which the edge and a restored database did not agree, and what to do about them.
 fn different(output: Output, title: &'static str, names: &Names, advice: &str) {
-    if names.names.is_empty() {
+    if names.count == 0 {
         return;
     }
     output.line("");
