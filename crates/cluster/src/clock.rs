@@ -90,6 +90,12 @@ impl StoreClock {
         self.watch().is_unsettled(boot())
     }
 
+    /// Has it jumped so far ahead, not long ago, that nothing may be deleted by its age?
+    #[must_use]
+    pub fn are_ages_doubtful(&self) -> bool {
+        self.watch().are_ages_doubtful(boot())
+    }
+
     /// Has the clock jumped ahead, not back since, and this was told after it?
     #[must_use]
     pub fn jumped_before(&self, at: Timestamp) -> bool {

@@ -119,7 +119,7 @@ impl Driver {
     /// Runs a task; false when the lease is another's.
     async fn take(&self, turn: &mut Turn<'_>, fence: Option<&Fence>) -> bool {
         let begun = Instant::now();
-        if turn.task.by_age && self.clock.is_unsettled() {
+        if turn.task.by_age && (self.clock.is_unsettled() || self.clock.are_ages_doubtful()) {
             turn.due = begun + UNSETTLED;
             return true;
         }

@@ -22,6 +22,10 @@ const TOLD: Duration = Duration::from_secs(10 * 60);
 const RESTLESS: Duration = Duration::from_secs(10 * 60);
 /// A step is forgotten after so long: by then what was stored before it has been stored again.
 const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Nothing is deleted that is younger than some hours, so shorter jumps do no harm once signs of life are renewed.
+const FAR: Duration = Duration::from_secs(3600);
+/// An error of the clock that lasts longer than this is taken for the truth by who deletes by age.
+const DOUBTED: Duration = Duration::from_secs(24 * 3600);
 /// Only the latest steps are remembered.
 const STEPS: usize = 32;
 
@@ -203,6 +207,14 @@ impl ClockWatch {
         self.jumps.iter().fold(at, later).min(now)
     }
 
+    /// Has the clock lately jumped so far ahead that what was stored before looks far older than it is? What lasts a day is believed.
+    #[must_use]
+    pub fn are_ages_doubtful(&self, boot: Duration) -> bool {
+        let lately =
+            |jump: &&Jump| jump.since.is_none() && boot.saturating_sub(jump.noticed) < DOUBTED;
+        self.jumps.iter().filter(lately).map(|jump| jump.by).sum::<Duration>() >= FAR
+    }
+
     /// Did the clock jump ahead before a moment that is told by the clock of now?
     #[must_use]
     pub fn jumped_before(&self, at: Timestamp) -> bool {
@@ -318,6 +330,22 @@ mod tests {
             at(3_600).since(told).max(told.since(at(3_600))) <= Duration::from_secs(1),
             "{told}"
         );
+    }
+
+    #[test]
+    fn ages_are_doubted_for_a_day_or_until_a_large_jump_is_taken_back() {
+        let boot = Duration::from_secs;
+        let (mut ahead, small, back) =
+            (watch(&[0, 7_200]), watch(&[0, 60]), watch(&[0, -7_200, 0]));
+        assert!(ahead.are_ages_doubtful(boot(60)) && ahead.are_ages_doubtful(boot(86_000)));
+        assert!(!ahead.are_ages_doubtful(boot(86_500)), "what lasts a day is believed");
+        assert!(!small.are_ages_doubtful(boot(61)));
+        assert!(!back.are_ages_doubtful(boot(121)), "it was only set right");
+        ahead.notice(sample(120, 0));
+        assert!(!ahead.are_ages_doubtful(boot(121)));
+        // Many small jumps are a large one.
+        let creeping: Vec<i64> = (0..33).map(|minute| minute * 120).collect();
+        assert!(watch(&creeping).are_ages_doubtful(boot(33 * 60)));
     }
 
     #[test]
