@@ -9,6 +9,7 @@ mod audit;
 mod auth;
 mod body;
 mod database;
+mod due;
 mod edge;
 mod facts;
 mod field;

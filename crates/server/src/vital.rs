@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_cluster::ReplicaView;
-use holdfast_model::State;
+use holdfast_model::{State, Timestamp};
 use holdfast_store::{Account, Edge, Error, EventLag, Vitals, Webhook};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::alert::gather;
+use crate::due::DueMark;
 use crate::{AppState, Problem};
 
 /// How old what is shown may be.
@@ -42,30 +43,41 @@ pub(crate) struct Installation {
 
 /// What was last read, and when.
 #[derive(Default)]
-pub(crate) struct VitalCache(Mutex<Option<(Instant, Option<Arc<Installation>>)>>);
+pub(crate) struct VitalCache(Mutex<Cached>);
+
+#[derive(Default)]
+struct Cached {
+    last: Option<(Instant, Option<Arc<Installation>>)>,
+    due: DueMark,
+}
 
 /// The installation; none when the store does not answer.
 pub(crate) async fn installation(state: &AppState) -> Option<Arc<Installation>> {
-    let mut last = state.vitals.0.lock().await;
-    if let Some((at, known)) = last.as_ref()
+    let mut cached = state.vitals.0.lock().await;
+    if let Some((at, known)) = cached.last.as_ref()
         && at.elapsed() < FRESH
     {
         return known.clone();
     }
-    let read = timeout(LIMIT, read(state)).await;
+    let began = Instant::now();
+    let read = timeout(LIMIT, read(state, cached.due.begin(began))).await;
     let known = match read {
-        Ok(Ok(installation)) => Some(Arc::new(installation)),
+        Ok(Ok(installation)) => {
+            let vitals = &installation.vitals;
+            cached.due.looked(began, vitals.now, vitals.next_due_at);
+            Some(Arc::new(installation))
+        }
         Ok(Err(error)) => {
             Problem::from(error).log();
             None
         }
         Err(_) => None,
     };
-    *last = Some((Instant::now(), known.clone()));
+    cached.last = Some((Instant::now(), known.clone()));
     known
 }
 
-async fn read(state: &AppState) -> Result<Installation, Error> {
+async fn read(state: &AppState, due_from: Option<Timestamp>) -> Result<Installation, Error> {
     let counts = state.store.counts().await?;
     let staying = gather::staying(state, &counts).await?;
     let edges = match state.edges_in_use {
@@ -74,7 +86,7 @@ async fn read(state: &AppState) -> Result<Installation, Error> {
     };
     Ok(Installation {
         stuck: staying.into_iter().map(|(of, late)| (of, late.len())).collect(),
-        vitals: state.store.vitals(&SPANS.map(|(span, _)| span)).await?,
+        vitals: state.store.vitals_from(&SPANS.map(|(span, _)| span), due_from).await?,
         account: state.store.account(&state.directory, state.limits).await?,
         webhooks: state.store.webhooks().await?,
         // Replicas are kept in the store too; where they cannot be read, the rest can be shown.

@@ -50,7 +50,12 @@ pub struct Expiring {
 #[async_trait]
 pub trait VitalSigns: Send + Sync {
     /// Reads them; `spans` are those of [`Vitals::expiring`].
-    async fn vitals(&self, spans: &[Duration]) -> Result<Vitals>;
+    async fn vitals(&self, spans: &[Duration]) -> Result<Vitals> {
+        self.vitals_from(spans, None).await
+    }
+
+    /// The same, without a look at what was due before `from`: for who knows that there is nothing.
+    async fn vitals_from(&self, spans: &[Duration], from: Option<Timestamp>) -> Result<Vitals>;
 
     /// Domains that entered a working state longest ago, and before this long; a state that is none has none.
     async fn staying(&self, state: State, over: Duration, limit: u32) -> Result<Vec<Domain>>;

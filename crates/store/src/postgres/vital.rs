@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use holdfast_model::{Domain, State, Timestamp};
 
-use super::{PostgresStore, micros, sql};
+use super::{PostgresStore, micros, sql, time};
 use crate::{
     Expiring, Result, Revision, VitalSigns, Vitals,
     row::{Fields as _, domain_columns, expiring, listed, vitals},
@@ -23,8 +23,8 @@ macro_rules! working_states {
 
 const VITALS: &str = "
     SELECT statement_timestamp() AS now,
-        (SELECT count(*) FROM (SELECT 1 FROM domain WHERE due_at <= statement_timestamp() LIMIT $1) n) AS due,
-        (SELECT min(due_at) FROM domain WHERE due_at IS NOT NULL) AS next_due_at,
+        (SELECT count(*) FROM (SELECT 1 FROM domain WHERE due_at >= $2 AND due_at <= statement_timestamp() LIMIT $1) n) AS due,
+        (SELECT min(due_at) FROM domain WHERE due_at >= $2) AS next_due_at,
         (SELECT count(*) FROM (SELECT 1 FROM domain
             WHERE queued_at IS NOT NULL AND order_id IS NULL AND removing_since IS NULL LIMIT $1) n) AS queued,
         least(
@@ -60,14 +60,16 @@ const UNAPPLIED: &str = "
 
 #[async_trait]
 impl VitalSigns for PostgresStore {
-    async fn vitals(&self, spans: &[Duration]) -> Result<Vitals> {
+    async fn vitals_from(&self, spans: &[Duration], from: Option<Timestamp>) -> Result<Vitals> {
         let mut expiring = Vec::with_capacity(spans.len());
         for span in spans {
             let within = sql(WITHIN).bind(i64::from(COUNTED)).bind(micros(*span));
             let row = self.pool.one("count what expires", within).await?;
             expiring.push(u64::try_from(row.number("n")?).unwrap_or(0));
         }
-        let row = self.pool.one("read vital signs", sql(VITALS).bind(i64::from(COUNTED))).await?;
+        let from = time(from.unwrap_or(Timestamp::from_seconds(0)));
+        let read = sql(VITALS).bind(i64::from(COUNTED)).bind(from);
+        let row = self.pool.one("read vital signs", read).await?;
         vitals(&row, row.at("now")?, expiring)
     }
 

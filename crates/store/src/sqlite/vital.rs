@@ -23,8 +23,8 @@ macro_rules! working_states {
 
 const VITALS: &str = "
     SELECT
-        (SELECT count(*) FROM (SELECT 1 FROM domain WHERE due_at <= $2 LIMIT $1)) AS due,
-        (SELECT min(due_at) FROM domain WHERE due_at IS NOT NULL) AS next_due_at,
+        (SELECT count(*) FROM (SELECT 1 FROM domain WHERE due_at >= $3 AND due_at <= $2 LIMIT $1)) AS due,
+        (SELECT min(due_at) FROM domain WHERE due_at >= $3) AS next_due_at,
         (SELECT count(*) FROM (SELECT 1 FROM domain
             WHERE queued_at IS NOT NULL AND order_id IS NULL AND removing_since IS NULL LIMIT $1)) AS queued,
         (SELECT min(queued_at) FROM (
@@ -57,7 +57,7 @@ const UNAPPLIED: &str = "
 
 #[async_trait]
 impl VitalSigns for SqliteStore {
-    async fn vitals(&self, spans: &[Duration]) -> Result<Vitals> {
+    async fn vitals_from(&self, spans: &[Duration], from: Option<Timestamp>) -> Result<Vitals> {
         let (at, most) = (now(), i64::from(COUNTED));
         let mut expiring = Vec::with_capacity(spans.len());
         for span in spans {
@@ -65,7 +65,8 @@ impl VitalSigns for SqliteStore {
             let row = self.readers.one("count what expires", within).await?;
             expiring.push(u64::try_from(row.number("n")?).unwrap_or(0));
         }
-        let read = sql(VITALS).bind(most).bind(time(at));
+        let from = from.unwrap_or(Timestamp::from_seconds(0));
+        let read = sql(VITALS).bind(most).bind(time(at)).bind(time(from));
         vitals(&self.readers.one("read vital signs", read).await?, at, expiring)
     }
 

@@ -27,6 +27,10 @@ async fn what_waits_is_counted(store: SharedStore) {
     let due = store.vitals(&[]).await.unwrap();
     assert_eq!(due.due, 1);
     assert!(due.next_due_at.is_some_and(|at| at <= due.now));
+    let behind = due.next_due_at.map(|at| at.plus(Duration::from_micros(1)));
+    let bounded = store.vitals_from(&[], behind).await.unwrap();
+    assert_eq!((bounded.due, bounded.next_due_at), (0, None), "what lies before is not looked at");
+    assert_eq!(store.vitals_from(&[], due.next_due_at).await.unwrap().due, due.due);
     let (who, account) = (claimant("x"), account(&store).await);
     let claimed = claim_one(&store, &who).await;
     assert_eq!(store.vitals(&[]).await.unwrap().due, 0, "what is claimed is not due");
