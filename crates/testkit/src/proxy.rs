@@ -84,8 +84,13 @@ impl Proxy {
 
     /// Leads to another server on this machine from now on, as an address does after a failover; open connections are closed.
     pub fn lead_to(&self, port: u16) {
-        self.target.send_replace((Ipv4Addr::LOCALHOST, port).into());
+        self.lead_new_to(port);
         self.cut();
+    }
+
+    /// Leads new connections to another server on this machine from now on; open ones stay where they lead.
+    pub fn lead_new_to(&self, port: u16) {
+        self.target.send_replace((Ipv4Addr::LOCALHOST, port).into());
     }
 
     /// Closes every connection that is open now; new ones are let in.

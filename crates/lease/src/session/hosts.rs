@@ -1,8 +1,8 @@
 //! The hosts of a URL, and a session with the one that takes writes.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use super::check::{self, Setting, ask_for_writes};
 use super::error::{Fault, Unreachable};
+use super::life::Life;
 use super::pooler::refuse_shared_sessions;
 use super::url::{self, Host};
 use crate::error::Error;
@@ -33,13 +34,32 @@ struct Known {
     /// Where to begin: the host that took writes last.
     first: AtomicUsize,
     /// Which hosts were found to give each session a server process of its own.
-    unshared: Vec<Arc<AtomicBool>>,
+    unshared: Vec<Arc<Unshared>>,
+}
+
+/// Whether a place was found to give each session a server process of its own. Known for no longer than a session lives: a pooler
+/// can be reloaded into another mode at any time.
+#[derive(Debug, Default)]
+struct Unshared(Mutex<Option<Life>>);
+
+impl Unshared {
+    fn found(&self) -> MutexGuard<'_, Option<Life>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_known(&self) -> bool {
+        self.found().is_some_and(|life| !life.is_over())
+    }
+
+    fn keep(&self, compared: bool) {
+        *self.found() = compared.then(|| Life::begin(Life::LONGEST));
+    }
 }
 
 /// What was found of each place by this process. Finding it takes a dozen round trips, which not every session may have the time for.
-static FOUND: LazyLock<Mutex<HashMap<String, Arc<AtomicBool>>>> = LazyLock::new(Mutex::default);
+static FOUND: LazyLock<Mutex<HashMap<String, Arc<Unshared>>>> = LazyLock::new(Mutex::default);
 
-fn found(host: &Host) -> Arc<AtomicBool> {
+fn found(host: &Host) -> Arc<Unshared> {
     let (user, database) = (host.options.get_username(), host.options.get_database());
     let place = format!("{} {user} {}", host.name, database.unwrap_or(user));
     FOUND.lock().unwrap_or_else(PoisonError::into_inner).entry(place).or_default().clone()
@@ -150,19 +170,37 @@ impl Hosts {
                 Err(_) => faults.push((host.name.clone(), Fault::Late(self.limit()))),
             }
             // Another server may stand there when it answers again.
-            unshared.store(false, Ordering::Relaxed);
+            unshared.keep(false);
         }
         Err(Unreachable { faults })
     }
 
-    async fn open_at(&self, host: &Host, unshared: &AtomicBool) -> Result<PgConnection, Fault> {
+    async fn open_at(&self, host: &Host, unshared: &Unshared) -> Result<PgConnection, Fault> {
         let mut session = PgConnection::connect_with(&host.options).await?;
         ask_for_writes(&mut session).await?;
-        if !unshared.load(Ordering::Relaxed) {
-            let compared = refuse_shared_sessions(&mut session, &host.options).await?;
-            unshared.store(compared, Ordering::Relaxed);
+        if !unshared.is_known() {
+            unshared.keep(refuse_shared_sessions(&mut session, &host.options).await?);
         }
         check::settle(&mut session, &self.settings).await?;
         Ok(session)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_place_is_compared_anew_when_its_sessions_have_ended() {
+        let place = Unshared::default();
+        assert!(!place.is_known());
+        place.keep(true);
+        tokio::time::advance(Life::LONGEST / 2).await;
+        assert!(place.is_known());
+        tokio::time::advance(Life::LONGEST / 2).await;
+        assert!(!place.is_known());
+        place.keep(true);
+        place.keep(false);
+        assert!(!place.is_known());
     }
 }

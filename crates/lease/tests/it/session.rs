@@ -6,7 +6,7 @@ use holdfast_lease::session::{Fault, Hosts};
 use holdfast_lease::store::postgres::PostgresStore;
 use holdfast_lease::{Happening, Store as _, Wish};
 use holdfast_testkit::{Durability, PgBouncer, PoolMode, Postgres, Proxy, eventually, free_port};
-use sqlx::{Executor as _, PgConnection, Row as _};
+use sqlx::{Connection as _, Executor as _, PgConnection, Row as _};
 
 use crate::ground::{SOON, elector, name, quick};
 
@@ -80,7 +80,16 @@ async fn settings_are_in_force_and_the_server_is_read_only_or_not() {
     hosts.connect().await.unwrap();
 }
 
-/// A session that was good when it began says 25006 later: it is given up, and so is one that is too old.
+/// The server process that leases are written by; the one that listens never mentions a term.
+const WRITER: &str = "SELECT coalesce(max(pid), 0) FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name = 'holdfast-lease' AND query LIKE '%term%'";
+
+async fn writer(url: &str) -> i32 {
+    let mut session = PgConnection::connect(url).await.unwrap();
+    session.fetch_one(WRITER).await.unwrap().get(0)
+}
+
+/// A session that was good when it began says 25006 later: it is given up, and not used again when its server takes writes again.
 #[tokio::test]
 async fn a_lease_store_leaves_a_server_that_takes_no_writes() {
     let server = Postgres::start(Durability::Relaxed).await.unwrap();
@@ -92,6 +101,8 @@ async fn a_lease_store_leaves_a_server_that_takes_no_writes() {
     let mut events = elector.events();
     let leadership = elector.contend(&lease, Wish::default());
     leadership.elected().await.unwrap();
+    let before = writer(&url).await;
+    assert_ne!(before, 0);
     server.set_read_only(true).await.unwrap();
     let lost = async {
         while let Some(event) = events.next().await {
@@ -103,6 +114,35 @@ async fn a_lease_store_leaves_a_server_that_takes_no_writes() {
     tokio::time::timeout(SOON, lost).await.unwrap();
     server.set_read_only(false).await.unwrap();
     tokio::time::timeout(SOON, leadership.elected()).await.unwrap().unwrap();
+    let after = writer(&url).await;
+    assert!(after != 0 && after != before, "{before} {after}");
+}
+
+/// They write nothing, so nothing refuses them: they have to ask.
+#[tokio::test]
+async fn who_listens_or_keeps_a_beacon_leaves_a_server_that_takes_no_writes() {
+    let server = Postgres::start(Durability::Relaxed).await.unwrap();
+    let url = server.database().await.unwrap();
+    let store = PostgresStore::new(&url, SOON).unwrap();
+    let (mut listener, mut beacon) = (store.listener().unwrap(), store.beacon().unwrap());
+    listener.connect().await.unwrap();
+    beacon.light().await.unwrap();
+    listener.check().await.unwrap();
+    beacon.check().await.unwrap();
+    server.set_read_only(true).await.unwrap();
+    eventually(SOON, "the listener to leave", async || match listener.check().await {
+        Ok(()) => Err("it stays"),
+        Err(_) => Ok(()),
+    })
+    .await;
+    eventually(SOON, "the beacon to go out", async || match beacon.check().await {
+        Ok(()) => Err("it is lit"),
+        Err(_) => Ok(()),
+    })
+    .await;
+    // What is out stays out.
+    server.set_read_only(false).await.unwrap();
+    beacon.check().await.unwrap_err();
 }
 
 #[tokio::test]

@@ -51,6 +51,17 @@ struct Inner {
     more: Notify,
 }
 
+impl Inner {
+    fn new() -> Self {
+        Self {
+            bell: Bell::new(),
+            name: Uuid::new_v4().simple().to_string(),
+            untold: AtomicU8::new(0),
+            more: Notify::new(),
+        }
+    }
+}
+
 impl Drop for Herald {
     fn drop(&mut self) {
         self.tasks.iter().for_each(JoinHandle::abort);
@@ -59,12 +70,7 @@ impl Drop for Herald {
 
 impl Herald {
     pub(super) fn start(hosts: Hosts) -> Self {
-        let inner = Arc::new(Inner {
-            bell: Bell::new(),
-            name: Uuid::new_v4().simple().to_string(),
-            untold: AtomicU8::new(0),
-            more: Notify::new(),
-        });
+        let inner = Arc::new(Inner::new());
         let tell = tokio::spawn(tell_for_ever(inner.clone(), hosts.clone()));
         let listen = tokio::spawn(listen_for_ever(inner.clone(), hosts));
         Self { inner, tasks: [tell, listen] }
@@ -148,7 +154,7 @@ async fn tell(
 async fn listen_for_ever(inner: Arc<Inner>, hosts: Hosts) {
     let mut pause = FIRST_PAUSE;
     loop {
-        if let Err(error) = listen(&inner, &hosts, &mut pause).await {
+        if let Err(error) = listen(&inner, &hosts, &mut pause, SILENCE).await {
             tracing::debug!(%error, "not listening; polling goes on");
         }
         sleep(pause).await;
@@ -156,7 +162,7 @@ async fn listen_for_ever(inner: Arc<Inner>, hosts: Hosts) {
     }
 }
 
-async fn listen(inner: &Inner, hosts: &Hosts, pause: &mut Duration) -> Hint<()> {
+async fn listen(inner: &Inner, hosts: &Hosts, pause: &mut Duration, silence: Duration) -> Hint<()> {
     let mut listener = registered(hosts).await?;
     let life = Life::begin(Life::LONGEST);
     *pause = FIRST_PAUSE;
@@ -165,7 +171,7 @@ async fn listen(inner: &Inner, hosts: &Hosts, pause: &mut Duration) -> Hint<()> 
         inner.bell.ring(topic);
     }
     while !life.is_over() {
-        match timeout(SILENCE, listener.try_recv()).await {
+        match timeout(silence, listener.try_recv()).await {
             Ok(Ok(Some(notification))) => hear(inner, notification.payload()),
             Ok(Ok(None)) => return Ok(()),
             Ok(Err(error)) => return Err(error.into()),
@@ -191,5 +197,32 @@ fn hear(inner: &Inner, payload: &str) {
         if letters.contains(letter) {
             inner.bell.ring(topic);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_testkit::{Durability, Postgres};
+
+    use super::*;
+
+    /// Nothing is written on this session, so nothing refuses it.
+    #[tokio::test]
+    async fn who_listens_leaves_a_server_that_takes_no_writes() {
+        let server = Postgres::start(Durability::Relaxed).await.unwrap();
+        let hosts = Hosts::parse(&server.database().await.unwrap()).unwrap();
+        let (inner, mut pause) = (Inner::new(), FIRST_PAUSE);
+        let mut heard = inner.bell.listen(Topic::Work);
+        let silence = Duration::from_millis(50);
+        let listening = listen(&inner, &hosts, &mut pause, silence);
+        let registered = async {
+            heard.changed().await.unwrap();
+            server.set_read_only(true).await.unwrap();
+        };
+        let (left, ()) = timeout(PATIENCE * 6, async { tokio::join!(listening, registered) })
+            .await
+            .expect("it stays with the server");
+        let left = left.unwrap_err().to_string();
+        assert!(left.contains("read-only"), "{left}");
     }
 }

@@ -16,6 +16,16 @@ const LONG: Duration = Duration::from_secs(60);
 const SESSIONS: &str = "SELECT coalesce(min(pid), 0)::bigint FROM pg_stat_activity
     WHERE datname = current_database() AND application_name = 'holdfast' AND query LIKE '%AS now%'";
 
+/// So many requests at once.
+const MANY_SESSIONS: i64 = 8;
+
+/// Sessions that list webhooks, and of those the ones that cannot yet.
+const WAITED: &str = "SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name = 'holdfast' AND query LIKE '%FROM webhook w ORDER BY%'";
+const WAITING: &str = "SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name = 'holdfast' AND query LIKE '%FROM webhook w ORDER BY%'
+        AND wait_event_type = 'Lock'";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_server_is_left_when_it_says_so() {
     let server = Postgres::start(Durability::Relaxed).await.unwrap();
@@ -33,17 +43,36 @@ async fn a_read_only_server_is_left_when_it_says_so() {
     add(&store, "two.example.com").await;
 }
 
-/// A session that was good says 25006 at a write: it is dropped, and the next one is refused with the host's name.
+/// A session that was good says 25006 at a write: it is dropped with all others, and the next one is refused with the host's name.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_says_25006_is_not_used_again() {
     let server = Postgres::start(Durability::Relaxed).await.unwrap();
     let url = server.database().await.unwrap();
     let store = opened(&url, &MasterKey::generate().unwrap()).await;
-    store.ping().await.unwrap();
     let mut session = raw(&url).await;
-    sqlx::Executor::execute(&mut session, "SET default_transaction_read_only = off").await.unwrap();
-    let before = number(&mut session, SESSIONS).await;
-    assert_ne!(before, 0);
+    let mut execute = async |text: &'static str| {
+        sqlx::Executor::execute(&mut session, text).await.unwrap();
+    };
+    execute("SET default_transaction_read_only = off").await;
+    // As many as wait at once have a session each.
+    execute("BEGIN; LOCK TABLE webhook IN ACCESS EXCLUSIVE MODE").await;
+    let waiting: Vec<_> = (0..MANY_SESSIONS)
+        .map(|_| {
+            let store = store.clone();
+            tokio::spawn(async move { store.webhooks().await })
+        })
+        .collect();
+    let mut watch = raw(&url).await;
+    eventually(LONG, "the sessions", async || match number(&mut watch, WAITING).await {
+        MANY_SESSIONS => Ok(()),
+        other => Err(other),
+    })
+    .await;
+    execute("COMMIT").await;
+    for one in waiting {
+        one.await.unwrap().unwrap();
+    }
+    assert_eq!(number(&mut watch, WAITED).await, MANY_SESSIONS);
     server.set_read_only(true).await.unwrap();
     let refused = store.move_from(None, Some(DIRECTORY)).await.unwrap_err();
     assert!(matches!(refused, Error::Database { .. }), "{refused:?}");
@@ -51,6 +80,11 @@ async fn a_session_that_says_25006_is_not_used_again() {
     let Error::NoSession { source, .. } = refused else { panic!("{refused:?}") };
     assert!(source.takes_no_writes(), "{source}");
     assert!(source.to_string().contains(&server.port().to_string()), "{source}");
+    eventually(LONG, "the idle sessions to end", async || match number(&mut watch, WAITED).await {
+        0 => Ok(()),
+        left => Err(left),
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
