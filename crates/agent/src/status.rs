@@ -161,6 +161,10 @@ mod tests {
         status.reported(Revision::default(), Some(&Note::new("edge-proxy-unreachable", "away")));
         assert_eq!(status.verdict().1["error"]["code"], "edge-proxy-unreachable");
         status.reported(Revision::default(), None);
+        let said = "token `edge-1` was revoked".to_owned();
+        status.failed(&Error::TokenRefused { said });
+        assert_eq!(status.verdict().1["error"]["code"], "edge-token-refused");
+        status.reported(Revision::default(), None);
         tokio::time::advance(LIVE).await;
         assert_eq!(status.verdict().0, StatusCode::SERVICE_UNAVAILABLE);
     }

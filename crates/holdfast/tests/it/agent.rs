@@ -166,6 +166,32 @@ async fn from_a_name_to_https_on_haproxy_and_back() {
     assert!(status.success(), "{status:?}");
 }
 
+/// The control plane answers, so it is not "unreachable": the token is what somebody has to act on.
+#[tokio::test]
+async fn a_token_that_is_refused_is_told_as_such_and_replaced_while_it_runs() {
+    let site = Site::start().await;
+    site.until_ready().await;
+    let tokens = site.replica.run(["token", "list", "--output", "json"]).done().json();
+    let of_edge = |token: &&Value| token["name"] == "edge-1";
+    let token = tokens["items"].as_array().unwrap().iter().find(of_edge).unwrap();
+    site.replica.run(["token", "revoke", token["id"].as_str().unwrap()]).done();
+    eventually(SOON, "the cause", async || {
+        let said = site.get("/health").stdout;
+        if said.contains("\"edge-token-refused\"") { Ok(()) } else { Err(said) }
+    })
+    .await;
+    let token = site
+        .replica
+        .run(["token", "create", "--scope", "edge", "--edge", "edge-1", "--group", "default"]);
+    site.haproxy.scratch().write("edge.token", token.done().stdout).unwrap();
+    eventually(SOON, "the agent to be heard", async || {
+        let said = site.get("/health").stdout;
+        let is_heard = said.contains("\"error\":null") && said.ends_with("\n200");
+        if is_heard { Ok(()) } else { Err(said) }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn an_observer_changes_nothing_and_a_second_agent_is_refused() {
     let mut site = Site::start().await;

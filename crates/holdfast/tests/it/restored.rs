@@ -194,8 +194,8 @@ async fn key_changed_since(database: Database) {
         assert!(told.stdout.contains(words), "no `{words}` in {told:?}");
     }
     replica.begin().await;
-    // Before anything is ordered, and for as long as it is so.
-    assert_eq!(alerts(&replica), ["ca-account-unusable"]);
+    // Before anything is ordered.
+    told_of(&replica, &["ca-account-unusable"]).await;
     let names = ["a.test", "b.test", "c.test"];
     for name in names {
         replica.run(["domain", "add", name]).done();
@@ -214,7 +214,7 @@ async fn key_changed_since(database: Database) {
         let history = history["items"].as_array().unwrap();
         assert!(history.iter().all(|line| line["error"].is_null()), "no try was lost: {history:?}");
     }
-    assert_eq!(alerts(&replica), ["ca-account-unusable"]);
+    told_of(&replica, &["ca-account-unusable"]).await;
     replica.run(["ca", "register"]).done();
     for name in names {
         eventually(SOON * 2, "it is Active", async || {
@@ -223,7 +223,7 @@ async fn key_changed_since(database: Database) {
         })
         .await;
     }
-    assert_eq!(alerts(&replica), [""; 0]);
+    told_of(&replica, &[]).await;
     replica.end(SOON).await;
     let again = replica.with_config(["restored"]).done();
     assert!(again.stdout.contains("The CA knows the account."), "{again:?}");
@@ -237,6 +237,14 @@ async fn an_account_whose_key_was_changed_since_the_backup_is_one_cause_for_all_
 #[tokio::test]
 async fn an_account_whose_key_was_changed_since_the_backup_is_one_cause_for_all_on_postgres() {
     key_changed_since(Database::Postgres).await;
+}
+
+async fn told_of(replica: &Replica, codes: &[&str]) {
+    eventually(SOON, "the alerts", async || match alerts(replica) {
+        told if told == codes => Ok(()),
+        other => Err(other),
+    })
+    .await;
 }
 
 /// The codes of what is told to the operator.

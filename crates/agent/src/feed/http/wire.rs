@@ -321,7 +321,12 @@ mod tests {
         assert!(matches!(told(410, "revision-gone"), Error::RevisionGone));
         assert!(matches!(told(404, "edge-unknown"), Error::Unregistered));
         assert!(is_missing(&told(404, "not-found")));
-        assert!(told(503, "draining").is_transient() && told(401, "").is_transient());
+        assert!(told(503, "draining").is_transient());
+        // Tried again, since another token may be put there; but it is no outage, and is told in its own words.
+        let refused = told(401, "token-revoked");
+        assert!(refused.is_transient());
+        assert!(matches!(&refused, Error::TokenRefused { said } if said == "because"));
+        assert_eq!(refused.note().code, "edge-token-refused");
         // One that follows, or led until just now: what was to be told is not lost over it.
         for (status, code) in [(421, "not-master"), (421, "stale-term"), (503, "no-leader")] {
             assert!(told(status, code).is_transient(), "{code}");
