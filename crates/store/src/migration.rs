@@ -82,9 +82,9 @@ pub(crate) const POSTGRES: &[Migration] = &[
         sql: include_str!("../migrations/postgres/0014_pause.sql"),
     },
     Migration {
-        version: 21,
+        version: 15,
         name: "unusable",
-        sql: include_str!("../migrations/postgres/0021_unusable.sql"),
+        sql: include_str!("../migrations/postgres/0015_unusable.sql"),
     },
 ];
 
@@ -157,9 +157,9 @@ pub(crate) const SQLITE: &[Migration] = &[
         sql: include_str!("../migrations/sqlite/0014_pause.sql"),
     },
     Migration {
-        version: 21,
+        version: 15,
         name: "unusable",
-        sql: include_str!("../migrations/sqlite/0021_unusable.sql"),
+        sql: include_str!("../migrations/sqlite/0015_unusable.sql"),
     },
 ];
 
