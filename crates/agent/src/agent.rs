@@ -18,6 +18,7 @@
 
 mod follow;
 mod kept;
+mod notice;
 mod outbox;
 mod progress;
 mod report;
@@ -142,6 +143,7 @@ async fn session(
         reason = follower.run(&stop) => reason,
         reason = report::run(feed.as_ref(), &config, &outbox) => reason,
         reason = tend::run(target.as_ref(), &outbox) => reason,
+        reason = notice::run(target.as_ref(), &outbox) => reason,
     };
     if matches!(reason, Error::Stopped) {
         let report = outbox.draft(config.observations);

@@ -40,7 +40,7 @@ use async_trait::async_trait;
 use futures_util::{StreamExt as _, stream};
 use holdfast_gateway::listener;
 use holdfast_model::{Hostname, Note};
-use holdfast_store::{Change, NewEdge, SharedStore};
+use holdfast_store::{Change, NewEdge, Observation, SharedStore};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
@@ -223,6 +223,10 @@ impl Target for BuiltinEdge {
 
     async fn probe(&self, name: &Hostname) -> Result<Option<String>> {
         self.prober.look(reachable(self.https), name).await
+    }
+
+    async fn noticed(&self) -> Observation {
+        self.shelf.observed().await
     }
 
     async fn listing_ended(&self, _restored: bool) -> Result<()> {

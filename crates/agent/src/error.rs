@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use holdfast_gateway::{client, files, listener};
 use holdfast_model::Note;
-use holdfast_store::Revision;
+use holdfast_store::{Revision, UNUSABLE};
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -60,6 +60,12 @@ pub enum Error {
     Unusable {
         /// The name.
         name: String,
+        /// What is wrong with it.
+        source: Box<dyn StdError + Send + Sync>,
+    },
+    /// What the control plane stores of a certificate is damaged.
+    #[error("what is stored of the certificate is damaged")]
+    Damaged {
         /// What is wrong with it.
         source: Box<dyn StdError + Send + Sync>,
     },
@@ -271,7 +277,7 @@ impl Error {
             }
             Self::TokenRefused { .. } => "edge-token-refused",
             Self::Refused { .. } => "edge-control-plane-refused",
-            Self::Unusable { .. } => "edge-certificate-unusable",
+            Self::Unusable { .. } | Self::Damaged { .. } => UNUSABLE,
             Self::Unseen { .. } => "edge-handshake-failed",
             Self::Listen { .. } => "edge-cannot-listen",
             Self::BadUpstream(_) | Self::Client { .. } => "edge-upstream",

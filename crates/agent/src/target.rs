@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use holdfast_model::{Hostname, Note};
-use holdfast_store::{Adoption, Change, Stranger};
+use holdfast_store::{Adoption, Change, Observation, Stranger};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::{Bundles, Error, Result};
@@ -63,6 +63,11 @@ pub trait Target: Send + Sync {
             Err(Error::NotAdoptable { file: adoption.file.clone(), why }.note())
         };
         Ok(adoptions.iter().map(refused).collect())
+    }
+
+    /// What it noticed by itself while it serves, as soon as it does. Dropping the call loses nothing.
+    async fn noticed(&self) -> Observation {
+        std::future::pending().await
     }
 
     /// How often it wants to be tended, if at all.

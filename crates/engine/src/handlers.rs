@@ -1,6 +1,7 @@
 //! One handler per working state. Each does one thing, is safe to run twice, and says what happened.
 
 mod challenge;
+mod damage;
 mod deployment;
 mod dns;
 mod download;
@@ -83,7 +84,7 @@ fn refusal(error: &holdfast_acme::Error) -> Outcome {
 /// A secret that does not open any more is lost, and will be however often it is tried: what was sealed is taken for absent, and made anew.
 fn sealed_or_lost<T>(domain: &Domain, read: Result<Option<T>, Error>) -> Result<Option<T>, Error> {
     match read {
-        Err(error @ Error::Unsealable(_)) => {
+        Err(error) if error.is_damage() => {
             let (domain, error) = (&domain.name, &error as &dyn std::error::Error);
             tracing::error!(%domain, error, "a secret is lost; what it was for is made anew");
             Ok(None)

@@ -204,7 +204,7 @@ impl Step<'_> {
     }
 
     fn go(&self, path: &[State], outcome: &Outcome) -> Transition {
-        let mut transition = self.through(path, None);
+        let mut transition = self.through(path, outcome.note().cloned());
         transition.order_ends |= ends_order(outcome);
         transition
     }

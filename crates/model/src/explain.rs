@@ -192,7 +192,25 @@ fn special(domain: &Domain, facts: &Facts) -> Option<Answer> {
     None
 }
 
+/// What is stored of the certificate cannot be served: it is being replaced, or waits for that.
+fn damaged(domain: &Domain, note: &Note) -> Answer {
+    let next = match domain.state {
+        State::Active => "it was replaced lately for the same reason, and is again within a day",
+        _ => "another one is being ordered",
+    };
+    let summary =
+        format!("The certificate of {} cannot be served ({}); {next}.", domain.name, note.detail);
+    let fix = "Look at the disk of the database: something changed what was stored. The name mends itself.";
+    Answer::new(Who::Operator, Note::CERTIFICATE_DAMAGED, summary, fix)
+}
+
 fn ordinary(domain: &Domain, facts: &Facts) -> Answer {
+    let damage = domain.last_error.as_ref().filter(|note| note.code == Note::CERTIFICATE_DAMAGED);
+    if let (State::Active | State::AcmeOrdering, Some(note)) = (domain.state, damage)
+        && facts.queue.as_ref().is_none_or(|queue| queue.paused_until.is_none())
+    {
+        return damaged(domain, note);
+    }
     match domain.state {
         State::Active => active(domain, facts),
         State::AcmeOrdering => queued(domain, facts),

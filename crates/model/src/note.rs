@@ -14,6 +14,9 @@ pub struct Note {
 }
 
 impl Note {
+    /// The code of what is stored of a certificate and cannot be served any more.
+    pub const CERTIFICATE_DAMAGED: &str = "certificate-damaged";
+
     /// Longest detail kept: a CA or a DNS server may send anything.
     pub const DETAIL_LIMIT: usize = 2_000;
 

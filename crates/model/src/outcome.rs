@@ -57,6 +57,7 @@ outcomes! {
     DeploymentRefused { note: Note }, "Every live edge refused it.";
     RenewalLater { look_at: Timestamp }, "Not due: look again then.";
     RenewalNeeded, "Due: by the CA's window, by age, or by request.";
+    CertificateDamaged { note: Note }, "What is stored of the certificate cannot be served any more: a new one is needed.";
     TimeToRetry, "The wait in a failure state is over, or a person asked.";
     Trouble { note: Note }, "Something a later try can mend.";
     Hopeless { note: Note }, "Something no try can mend.";
@@ -84,6 +85,7 @@ impl Outcome {
             | Self::OrderGone { note }
             | Self::DeploymentPending { note }
             | Self::DeploymentRefused { note }
+            | Self::CertificateDamaged { note }
             | Self::Trouble { note }
             | Self::Hopeless { note } => Some(note),
             _ => None,

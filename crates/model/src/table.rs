@@ -126,6 +126,7 @@ pub const TABLE: &[Row] = &[
     row(S::Active, On::RenewalLater, Wait),
     row(S::Active, On::Trouble, Wait),
     row(S::Active, On::RenewalNeeded, Go(TO_RENEWAL)),
+    row(S::Active, On::CertificateDamaged, Go(TO_RENEWAL)),
     row(S::Failed, On::TimeToRetry, Resume),
     row(S::RenewalDue, On::Accepted, Go(&[S::Renewing, S::AcmeOrdering])),
     row(S::Renewing, On::Accepted, Go(&[S::AcmeOrdering])),

@@ -64,6 +64,14 @@ pub trait Certificates: Send + Sync {
     /// what is left of it has passed. `NotNow` while the domain is on its way to another one.
     async fn roll_back(&self, domain: DomainId, to: Option<&str>, actor: &Actor) -> Result<Domain>;
 
+    /// How many certificates were made for a domain since, counted up to `limit`.
+    async fn certificates_since(
+        &self,
+        domain: DomainId,
+        since: Timestamp,
+        limit: u32,
+    ) -> Result<u32>;
+
     /// Until when the certificate that a person went back to is not renewed.
     async fn held_until(&self, domain: DomainId) -> Result<Option<Timestamp>>;
 }

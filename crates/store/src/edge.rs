@@ -156,6 +156,9 @@ pub struct Refusal {
     pub seen_at: Timestamp,
 }
 
+/// The code of an edge that cannot load a certificate: what is stored of it may be damaged.
+pub const UNUSABLE: &str = "edge-certificate-unusable";
+
 /// What an edge saw when it looked at itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observation {

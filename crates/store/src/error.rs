@@ -122,6 +122,9 @@ pub enum Error {
     /// A sealed value did not open: it was altered, moved to another row, or its key is gone.
     #[error("a sealed {0} does not open: it was altered, or moved from another row")]
     Unsealable(&'static str),
+    /// What is stored is not what was written.
+    #[error("the stored {0} was altered")]
+    Altered(&'static str),
     /// A second process on the same SQLite file.
     #[error(
         "{path} is in use by {holder}; SQLite serves one process: stop that one, or use PostgreSQL"
@@ -204,6 +207,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// Was what is stored altered or lost? It is so however often it is asked for.
+    #[must_use]
+    pub const fn is_damage(&self) -> bool {
+        matches!(self, Self::Unsealable(_) | Self::Altered(_))
+    }
+
     /// Would the same call, later, perhaps succeed?
     #[must_use]
     pub fn is_transient(&self) -> bool {

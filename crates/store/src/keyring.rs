@@ -26,11 +26,13 @@ pub(crate) struct Keyring(RwLock<Ring>);
 struct Ring {
     master: Option<MasterKey>,
     keys: HashMap<i64, Arc<SealingKey>>,
+    /// Rises whenever other keys are loaded than before.
+    generation: u64,
 }
 
 impl Keyring {
     pub(crate) fn new(master: Option<MasterKey>) -> Self {
-        Self(RwLock::new(Ring { master, keys: HashMap::new() }))
+        Self(RwLock::new(Ring { master, keys: HashMap::new(), generation: 0 }))
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Ring> {
@@ -62,8 +64,16 @@ impl Keyring {
             };
             keys.insert(key.id, opened);
         }
+        if keys.len() != ring.keys.len() || keys.keys().any(|id| !ring.keys.contains_key(id)) {
+            ring.generation += 1;
+        }
         ring.keys = keys;
         Ok(())
+    }
+
+    /// Which keys these are: it rises whenever others are loaded.
+    pub(crate) fn generation(&self) -> u64 {
+        self.read().generation
     }
 
     /// Seals under the newest key known.

@@ -109,29 +109,36 @@ pub(crate) mod sealed {
 /// Of certificates.
 pub(crate) mod certificate {
     pub(crate) const NEWEST: &str = "
-        SELECT c.id, c.domain_id, c.chain_pem, c.serial, c.sha256, c.not_before, c.not_after, c.issuer, c.directory, d.name, s.value
+        SELECT c.id, c.domain_id, c.chain_pem, c.chain_sha256, c.serial, c.sha256, c.not_before, c.not_after, c.issuer, c.directory,
+            d.name, s.value
         FROM domain d JOIN certificate c ON c.id = d.certificate_id JOIN sealed s ON s.owner = 'certificate' AND s.id = c.id
         WHERE d.id = $1";
 
     /// Where a name is deployed to several groups, as in the moment of a change of groups, the newest counts.
     pub(crate) const DEPLOYED: &str = "
-        SELECT c.id, c.domain_id, c.chain_pem, c.serial, c.sha256, c.not_before, c.not_after, c.issuer, c.directory, p.name, s.value
+        SELECT c.id, c.domain_id, c.chain_pem, c.chain_sha256, c.serial, c.sha256, c.not_before, c.not_after, c.issuer, c.directory,
+            p.name, s.value
         FROM deployment p JOIN certificate c ON c.id = p.certificate_id JOIN sealed s ON s.owner = 'certificate' AND s.id = c.id
         WHERE p.name = $1 ORDER BY p.revision DESC LIMIT 1";
 
     pub(crate) const DEPLOYED_IN: &str = "
-        SELECT c.id, c.domain_id, c.chain_pem, c.serial, c.sha256, c.not_before, c.not_after, c.issuer, c.directory, p.name, s.value
+        SELECT c.id, c.domain_id, c.chain_pem, c.chain_sha256, c.serial, c.sha256, c.not_before, c.not_after, c.issuer, c.directory,
+            p.name, s.value
         FROM deployment p JOIN certificate c ON c.id = p.certificate_id JOIN sealed s ON s.owner = 'certificate' AND s.id = c.id
         WHERE p.name = $1 AND p.edge_group = $2";
 
     /// SQLite goes through tables in the order of a `CROSS JOIN`; left to itself, without statistics, it began with all that is
     /// sealed. `IS NOT FALSE` keeps PostgreSQL from an index of all live domains.
     pub(crate) const BY_SHA256: &str = "
-        SELECT c.id, c.domain_id, c.chain_pem, c.serial, c.sha256, c.not_before, c.not_after, c.issuer, c.directory, d.name, s.value,
-            d.edge_group
+        SELECT c.id, c.domain_id, c.chain_pem, c.chain_sha256, c.serial, c.sha256, c.not_before, c.not_after, c.issuer, c.directory,
+            d.name, s.value, d.edge_group
         FROM certificate c CROSS JOIN domain d CROSS JOIN sealed s
         WHERE c.sha256 = $1 AND d.id = c.domain_id AND (d.removed_at IS NULL) IS NOT FALSE AND s.owner = 'certificate' AND s.id = c.id
         ORDER BY coalesce(d.id = $2, false) DESC, coalesce(d.edge_group = $3, false) DESC, c.id DESC LIMIT 1";
+
+    /// How many were made for a domain since, up to a limit.
+    pub(crate) const MADE_SINCE: &str = "
+        SELECT count(*) AS made FROM (SELECT 1 FROM certificate WHERE domain_id = $1 AND created_at > $2 LIMIT $3) AS recent";
 
     pub(crate) const HELD: &str = "
         SELECT c.held_until FROM domain d JOIN certificate c ON c.id = d.certificate_id WHERE d.id = $1";

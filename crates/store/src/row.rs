@@ -22,7 +22,7 @@ use uuid::Uuid;
 use crate::{Error, Result};
 
 pub(crate) use self::account::{account, budget, paused_until, terms};
-pub(crate) use self::certificate::{Unopened, certificate};
+pub(crate) use self::certificate::{Unopened, certificate, digest};
 pub(crate) use self::challenge::{answer, challenge, open_challenge};
 pub(crate) use self::claim::claim;
 pub(crate) use self::domain::{claimed, domain, domain_columns, listed, place, sorted_out};

@@ -23,6 +23,7 @@ mod redis;
 mod scratch;
 mod small_disk;
 mod spawner;
+mod sql;
 
 pub use self::challtestsrv::ChallTestSrv;
 pub use self::eventually::eventually;
@@ -39,4 +40,5 @@ pub use self::process::Process;
 pub use self::proxy::{Proxy, Way};
 pub use self::redis::{Redis, RedisCluster, RedisSentinels, RedisTls};
 pub use self::scratch::Scratch;
-pub use self::small_disk::SmallDisk;
+pub use self::small_disk::{SmallDisk, read_only};
+pub use self::sql::run_sql;

@@ -1,6 +1,7 @@
 //! A disk that can be filled: a small file system in memory over a directory, seen only by the processes started on it. It is gone with
 //! the last of them, so nothing is left behind, and a test needs no rights beyond a mount namespace.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,6 +13,35 @@ const FILLER: &str = "filler";
 
 /// Mounts over the first word, then becomes the rest.
 const MOUNT: &str = r#"mount -t tmpfs -o "size=$1,mode=0755" none "$0" && shift && exec "$@""#;
+
+/// Mounts the first word over itself for reading alone, then becomes the rest.
+const READ_ONLY: &str = r#"mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@""#;
+
+/// The same command, to which a directory is read-only, as a secret that systemd or Kubernetes mounts.
+pub fn read_only(directory: &Path, command: &Command) -> Command {
+    mounted(READ_ONLY, [directory.as_os_str()], command)
+}
+
+/// A command with mounts that it alone sees, made by a script with these words.
+fn mounted<const N: usize>(script: &str, words: [&OsStr; N], command: &Command) -> Command {
+    let mut within = Command::new("unshare");
+    within.arg("--mount");
+    if !rustix::process::geteuid().is_root() {
+        within.arg("--map-root-user");
+    }
+    within.args(["sh", "-c", script]).args(words);
+    within.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => within.env(name, value),
+            None => within.env_remove(name),
+        };
+    }
+    if let Some(directory) = command.get_current_dir() {
+        within.current_dir(directory);
+    }
+    within
+}
 
 /// A directory that is a small disk to the processes started on it.
 pub struct SmallDisk {
@@ -27,24 +57,11 @@ impl SmallDisk {
 
     /// The same command, on the disk.
     pub fn command(&self, command: &Command) -> Command {
-        let mut on_disk = Command::new("unshare");
-        on_disk.arg("--mount");
-        if !rustix::process::geteuid().is_root() {
-            on_disk.arg("--map-root-user");
-        }
-        on_disk.args(["sh", "-c", MOUNT]).arg(&self.directory);
-        on_disk.arg(format!("{}k", self.kibibytes)).arg(command.get_program());
-        on_disk.args(command.get_args());
-        for (name, value) in command.get_envs() {
-            match value {
-                Some(value) => on_disk.env(name, value),
-                None => on_disk.env_remove(name),
-            };
-        }
-        if let Some(directory) = command.get_current_dir() {
-            on_disk.current_dir(directory);
-        }
-        on_disk
+        mounted(
+            MOUNT,
+            [self.directory.as_os_str(), format!("{}k", self.kibibytes).as_ref()],
+            command,
+        )
     }
 
     /// Leaves no room on the disk of a process.

@@ -66,14 +66,10 @@ impl Maker {
         let unusable = |source| Error::Unusable { name: bundle.name.to_string(), source };
         let key = self.certified_key(bundle).map_err(unusable)?;
         let alpn = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        let mut summary = bundle.summary.clone();
-        if let Some(leaf) = key.cert.first() {
-            summary.sha256 = fingerprint(leaf);
-        }
         Ok(Served {
             name: bundle.name.clone(),
             config: Arc::new(self.config(key, alpn)),
-            summary,
+            summary: bundle.summary.clone(),
             recheck_at: Mutex::new(Instant::now()),
         })
     }
@@ -99,6 +95,9 @@ impl Maker {
         let chain: Vec<_> = CertificateDer::pem_slice_iter(bundle.chain_pem.as_bytes())
             .collect::<Result<_, _>>()?;
         let leaf = chain.first().ok_or("its chain is empty")?;
+        if fingerprint(leaf) != bundle.summary.sha256 {
+            return Err("it is not the certificate that was issued".into());
+        }
         let name = ServerName::try_from(bundle.name.as_str())?;
         verify_server_name(&ParsedCertificate::try_from(leaf)?, &name)?;
         let key = PrivateKeyDer::from_pem_slice(bundle.key.expose())?;

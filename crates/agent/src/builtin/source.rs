@@ -1,7 +1,7 @@
 //! Where the built-in edge has certificates and answers from, one at a time, when they are asked for.
 
 use async_trait::async_trait;
-use holdfast_model::Hostname;
+use holdfast_model::{DomainId, Hostname};
 use holdfast_store::{Bundle, ChallengeDesk, ChallengeKind, Secret, SharedStore, proof_answer};
 use tokio::sync::OnceCell;
 
@@ -12,6 +12,9 @@ use crate::Result;
 pub trait Source: Send + Sync {
     /// What is deployed for a name.
     async fn bundle(&self, name: &Hostname) -> Result<Option<Bundle>>;
+
+    /// Whose name it is: to tell of a certificate that cannot be had.
+    async fn domain(&self, name: &Hostname) -> Result<Option<DomainId>>;
 
     /// The key authorization for an HTTP-01 token.
     async fn http_answer(&self, token: &str) -> Result<Option<String>>;
@@ -44,6 +47,10 @@ impl StoreSource {
 impl Source for StoreSource {
     async fn bundle(&self, name: &Hostname) -> Result<Option<Bundle>> {
         Ok(self.store.bundle_in(&self.group, name).await?)
+    }
+
+    async fn domain(&self, name: &Hostname) -> Result<Option<DomainId>> {
+        Ok(self.store.domain_named(name).await?.map(|domain| domain.id))
     }
 
     async fn http_answer(&self, token: &str) -> Result<Option<String>> {

@@ -165,6 +165,7 @@ impl From<StoreError> for Error {
     fn from(source: StoreError) -> Self {
         match source {
             StoreError::RevisionGone { .. } => Self::RevisionGone,
+            source if source.is_damage() => Self::Damaged { source: source.into() },
             source if source.is_transient() || source.outage().is_some() => {
                 Self::Unavailable { source: source.into() }
             }

@@ -6,9 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use holdfast_agent::{AgentConfig, BuiltinEdge, EdgeConfig, StoreFeed, Target as _, run_agent};
 use holdfast_store::{
-    Actor, Adopt, ChallengeKind, EdgeReport, EventBody, Outdated, Stranger, proof_answer,
+    Actor, Adopt, ChallengeKind, DeploymentStatus, EdgeReport, EventBody, Outdated, Stranger,
+    UNUSABLE, proof_answer,
 };
-use holdfast_testkit::eventually;
+use holdfast_testkit::{eventually, run_sql};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -39,6 +40,8 @@ on_both!(
     after_a_restored_backup_everything_is_reported_anew,
     who_missed_what_is_deleted_lists_anew_in_parts,
     a_refusal_reaches_the_store_and_is_mended_by_the_next_certificate,
+    a_cut_key_is_reported_when_a_visitor_asks,
+    an_altered_chain_is_reported_when_a_visitor_asks,
     not_one_handshake_fails_while_the_store_deploys_anew,
     why_a_file_was_not_taken_over_is_written_down,
 );
@@ -120,6 +123,40 @@ async fn challenges_and_proofs_come_from_the_store(stored: Stored) {
     let answer = get("/.well-known/holdfast/n0nce").await;
     assert!(answer.ends_with(&format!("\r\n\r\n{proof}")), "{answer}");
     replica.stop().await;
+}
+
+async fn a_cut_key_is_reported_when_a_visitor_asks(stored: Stored) {
+    let cut = "UPDATE sealed SET value = substr(value, 1, 40) WHERE owner = 'certificate'";
+    damage_is_reported(stored, cut).await;
+}
+
+async fn an_altered_chain_is_reported_when_a_visitor_asks(stored: Stored) {
+    let cut = "UPDATE certificate SET chain_pem = substr(chain_pem, 1, 200)";
+    damage_is_reported(stored, cut).await;
+}
+
+/// A certificate that was served and is damaged in the database is not had by the edge's next life.
+async fn damage_is_reported(stored: Stored, damage: &str) {
+    let (replica, authority) = (Replica::start(&stored).await, Authority::new());
+    let claimed = stored.deploy(&authority.issue("shop.test")).await;
+    let domain = claimed.domain.id;
+    stored.until_served(domain).await;
+    replica.stop().await;
+    run_sql(&stored.url, damage).unwrap();
+
+    let again = Replica::start(&stored).await;
+    for _ in 0..5 {
+        again.edge.probe(&name("shop.test")).await.unwrap_err();
+    }
+    assert_eq!(again.edge.tallied().lookups, 1, "what cannot be served is not looked up each time");
+    let told =
+        |status: &DeploymentStatus| status.refused.iter().any(|(_, note)| note.code == UNUSABLE);
+    stored.until(domain, "the damage to be reported", told).await;
+    let good = authority.issue("shop.test");
+    stored.swap(&claimed, &good).await;
+    stored.until_served(domain).await;
+    assert_eq!(again.edge.probe(&name("shop.test")).await.unwrap(), Some(good.summary.sha256));
+    again.stop().await;
 }
 
 async fn a_restart_loads_nothing_and_continues_where_it_was(stored: Stored) {

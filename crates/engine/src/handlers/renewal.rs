@@ -7,7 +7,10 @@ use holdfast_cluster::StoreClock;
 use holdfast_model::{CertificateSummary, Domain, Outcome, Timestamp};
 use holdfast_store::{Claimed, Error};
 
-use super::{Step, sealed_or_lost};
+use super::{
+    Step,
+    damage::{self, Stored},
+};
 use crate::dispatch::Shared;
 
 /// How often the CA is asked for its window where it does not say.
@@ -35,11 +38,17 @@ pub(super) async fn look(shared: &Shared, claimed: &Claimed) -> Result<Step, Err
     let domain = &claimed.domain;
     let Some(certificate) = &domain.certificate else { return Ok(Outcome::RenewalNeeded.into()) };
     let now = shared.clock.now();
+    let bundle = match damage::read(shared, domain).await? {
+        Stored::Whole(bundle) => bundle,
+        Stored::Damaged(note) => {
+            return Ok(damage::replace(shared, domain, note, now).await?.into());
+        }
+    };
     let renewal = &shared.config.policy.renewal;
     let ask_at = renewal.ask_at(certificate.not_before, certificate.not_after);
     let (start, end) = renewal.window(certificate.not_before, certificate.not_after);
     let by_age = share(domain, start, end);
-    let window = window(shared, domain).await?;
+    let window = window(shared, domain, &bundle.chain_pem).await;
     match verdict(now, certificate, by_age, &window) {
         Outcome::RenewalNeeded => match doubted(&shared.clock, domain.entered_at, now) {
             Some(wait) => Ok(Outcome::RenewalLater { look_at: now.plus(wait) }.into()),
@@ -100,21 +109,19 @@ fn sane(at: Timestamp, certificate: &CertificateSummary) -> Option<Timestamp> {
     (at <= certificate.not_after.minus(certificate.lifetime() / 10)).then_some(at)
 }
 
-async fn window(shared: &Shared, domain: &Domain) -> Result<Window, Error> {
+async fn window(shared: &Shared, domain: &Domain, chain_pem: &str) -> Window {
     if !shared.is_from_our_ca(domain) {
-        return Ok(Window::None);
+        return Window::None;
     }
-    let bundle = sealed_or_lost(domain, shared.store.bundle(domain.id).await)?;
-    let Some(bundle) = bundle else { return Ok(Window::None) };
-    match shared.ca.renewal_window(&bundle.chain_pem).await {
+    match shared.ca.renewal_window(chain_pem).await {
         Ok(Some(window)) => {
             let again_at = shared.clock.now().plus(window.retry_after.unwrap_or(ASK_EVERY));
-            Ok(Window::Named { at: share(domain, window.start, window.end), again_at })
+            Window::Named { at: share(domain, window.start, window.end), again_at }
         }
-        Ok(None) => Ok(Window::None),
+        Ok(None) => Window::None,
         Err(error) => {
             tracing::debug!(domain = %domain.name, error = &error as &dyn std::error::Error, "the renewal window is not known");
-            Ok(Window::Unknown)
+            Window::Unknown
         }
     }
 }

@@ -81,6 +81,7 @@ pub(crate) fn patient() -> Policy {
 pub(crate) struct World {
     pub(crate) store: SharedStore,
     pub(crate) devnet: Devnet,
+    pub(crate) url: String,
     stop: CancellationToken,
     _scratch: Scratch,
 }
@@ -94,7 +95,8 @@ impl Drop for World {
 impl World {
     pub(crate) async fn start(setup: Setup) -> Self {
         let scratch = Scratch::new().unwrap();
-        let store = open(setup.backend, &scratch).await;
+        let url = url(setup.backend, &scratch).await;
+        let store = open(&url).await;
         let stop = CancellationToken::new();
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let edge = EdgeConfig::new("built-in", "default", setup.plain.then_some(any), any);
@@ -106,7 +108,7 @@ impl World {
         let devnet = Devnet::start(devnet).await.unwrap();
         let feed = Arc::new(StoreFeed::new(store.clone(), edge.identity()));
         tokio::spawn(run_agent(feed, edge, AgentConfig::default(), stop.clone()));
-        let world = Self { store, devnet, stop, _scratch: scratch };
+        let world = Self { store, devnet, url, stop, _scratch: scratch };
         for number in 0..setup.engines {
             let engine = world.engine(number, &setup);
             tokio::spawn(engine.run(world.stop.clone()));
@@ -223,13 +225,16 @@ impl World {
     }
 }
 
-async fn open(backend: Backend, scratch: &Scratch) -> SharedStore {
-    let url = match backend {
+async fn url(backend: Backend, scratch: &Scratch) -> String {
+    match backend {
         Backend::Sqlite => format!("sqlite:{}", scratch.path().join("holdfast.db").display()),
         Backend::Postgres => Postgres::shared().await.unwrap().database().await.unwrap(),
-    };
+    }
+}
+
+async fn open(url: &str) -> SharedStore {
     let key = MasterKey::generate().unwrap();
-    holdfast_store::open(&url, Some(key), holdfast_store::OpenOptions::default()).await.unwrap()
+    holdfast_store::open(url, Some(key), holdfast_store::OpenOptions::default()).await.unwrap()
 }
 
 pub(crate) fn name(text: &str) -> Hostname {

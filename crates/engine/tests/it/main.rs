@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop")]
 
 mod crowd;
+mod damage;
 mod fault;
 mod handshake;
 mod import;

@@ -75,6 +75,7 @@ pub(crate) fn outcome(kind: OutcomeKind, at: Option<Timestamp>) -> Outcome {
             Outcome::RenewalLater { look_at: at.unwrap_or(Timestamp::from_seconds(0)) }
         }
         OutcomeKind::RenewalNeeded => Outcome::RenewalNeeded,
+        OutcomeKind::CertificateDamaged => Outcome::CertificateDamaged { note },
         OutcomeKind::TimeToRetry => Outcome::TimeToRetry,
         OutcomeKind::Trouble => Outcome::Trouble { note },
         OutcomeKind::Hopeless => Outcome::Hopeless { note },

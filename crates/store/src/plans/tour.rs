@@ -164,6 +164,7 @@ async fn issuance(store: &SharedStore, name: &impl Fn(&str) -> String) {
     store.bundle_named(&domain.name).await.unwrap().unwrap();
     store.bundle_in("default", &domain.name).await.unwrap().unwrap();
     store.held_until(domain.id).await.unwrap();
+    store.certificates_since(domain.id, domain.entered_at, 2).await.unwrap();
     let sha256 = format!("sha-{shop}-1");
     store.bundle_by_sha256(&sha256, Some("default"), Some(domain.id)).await.unwrap().unwrap();
     renewal(store, &shop, domain.id).await;

@@ -46,7 +46,7 @@ const KEEP_TERMS: &str = "
 #[async_trait]
 impl Accounts for PostgresStore {
     async fn account(&self, directory: &str, limits: OrderLimits) -> Result<Option<Account>> {
-        let mut tries = 0;
+        let mut tries = self.tries();
         loop {
             match self.read_account(directory, Some(limits)).await {
                 Err(error) => self.again(error, &mut tries).await?,
@@ -56,7 +56,7 @@ impl Accounts for PostgresStore {
     }
 
     async fn journal_account(&self, new: &NewAccount) -> Result<Account> {
-        let mut tries = 0;
+        let mut tries = self.tries();
         loop {
             match around(Point::STORE_ACCOUNT_JOURNAL, self.try_journal(new)).await {
                 Err(error) => self.again(error, &mut tries).await?,
@@ -84,7 +84,7 @@ impl Accounts for PostgresStore {
     }
 
     async fn journal_next_key(&self, id: AccountId, key: &Secret) -> Result<Secret> {
-        let mut tries = 0;
+        let mut tries = self.tries();
         loop {
             match around(Point::STORE_ACCOUNT_JOURNAL, self.try_journal_next(id, key)).await {
                 Err(error) => self.again(error, &mut tries).await?,
@@ -94,7 +94,7 @@ impl Accounts for PostgresStore {
     }
 
     async fn account_key_changed(&self, id: AccountId) -> Result<()> {
-        let mut tries = 0;
+        let mut tries = self.tries();
         loop {
             match around(Point::STORE_ACCOUNT_REGISTERED, self.try_change_key(id)).await {
                 Err(error) => self.again(error, &mut tries).await?,

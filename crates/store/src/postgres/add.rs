@@ -12,7 +12,7 @@ use crate::{
     Added, Error, NewCertificate, NewDomain, Result, Topic,
     conflict::{Standing, Verdict, judge, standing_columns},
     pool::{Statement, Transaction},
-    row::{Fields as _, domain, domain_columns},
+    row::{Fields as _, digest, domain, domain_columns},
     seal::Place,
 };
 
@@ -83,8 +83,9 @@ const LOOK: &str = concat!(
 );
 
 const IMPORT: &str = "WITH issued AS (
-        INSERT INTO certificate (id, domain_id, chain_pem, serial, sha256, not_before, not_after, issuer, directory, created_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, clock_timestamp()))
+        INSERT INTO certificate (id, domain_id, chain_pem, serial, sha256, not_before, not_after, issuer, directory, created_at,
+            chain_sha256)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, clock_timestamp(), $12))
     INSERT INTO sealed (owner, id, sealing_key, value) VALUES ('certificate', $1, $10, $11)";
 
 /// One request under way.
@@ -113,10 +114,10 @@ impl PostgresStore {
     }
 
     pub(super) async fn add_all(&self, new: &[NewDomain]) -> Result<Vec<Result<Added>>> {
-        let mut tries = 0;
+        let (mut collisions, mut tries) = (0, self.tries());
         loop {
             match self.try_add(new).await {
-                Err(error) if is_collision(&error) && tries < TRIES => tries += 1,
+                Err(error) if is_collision(&error) && collisions < TRIES => collisions += 1,
                 Err(error) => self.again(error, &mut tries).await?,
                 Ok(answers) => {
                     self.added_some();
@@ -202,7 +203,8 @@ impl PostgresStore {
             .bind(summary.issuer.as_str())
             .bind(summary.directory.as_str())
             .bind(sealed.key)
-            .bind(sealed.value);
+            .bind(sealed.value)
+            .bind(digest(chain_pem));
         transaction.execute(statement).await?;
         domain.certificate = Some(summary.clone());
         Ok(())

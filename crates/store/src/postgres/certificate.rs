@@ -5,11 +5,11 @@ use holdfast_gateway::point::{Point, around};
 use holdfast_model::{Domain, DomainId, Hostname, Timestamp};
 use sqlx::{Postgres, postgres::PgRow};
 
-use super::{PostgresStore, sql};
+use super::{PostgresStore, sql, time};
 use crate::{
     Actor, Bundle, Certificates, Result,
     pool::Statement,
-    query::certificate::{BY_SHA256, DEPLOYED, DEPLOYED_IN, HELD, NEWEST},
+    query::certificate::{BY_SHA256, DEPLOYED, DEPLOYED_IN, HELD, MADE_SINCE, NEWEST},
     row::{Fields as _, Unopened},
     seal::Place,
 };
@@ -44,6 +44,16 @@ impl Certificates for PostgresStore {
         around(Point::STORE_DEPLOY, self.roll_back_domain(domain, to, actor)).await
     }
 
+    async fn certificates_since(
+        &self,
+        domain: DomainId,
+        since: Timestamp,
+        limit: u32,
+    ) -> Result<u32> {
+        let statement = sql(MADE_SINCE).bind(domain.0).bind(time(since)).bind(i64::from(limit));
+        self.pool.one("count certificates", statement).await?.count("made")
+    }
+
     async fn held_until(&self, domain: DomainId) -> Result<Option<Timestamp>> {
         let row = self.pool.row("read a hold", sql(HELD).bind(domain.0)).await?;
         Ok(row.map(|row| row.maybe_at("held_until")).transpose()?.flatten())
@@ -55,13 +65,13 @@ impl PostgresStore {
         &self,
         statement: impl Fn() -> Statement<Postgres> + Send + Sync,
     ) -> Result<Option<(Bundle, PgRow)>> {
-        let mut tries = 0;
+        let mut tries = self.tries();
         loop {
             let row = self.pool.row("read a certificate", statement()).await?;
             let Some(row) = row else { return Ok(None) };
             let unopened = Unopened::read(&row)?;
             match self.unseal(Place::certificate(unopened.id), &unopened.value).await {
-                Ok(key) => return Ok(Some((unopened.with_key(key), row))),
+                Ok(key) => return Ok(Some((unopened.with_key(key)?, row))),
                 Err(error) => self.again(error, &mut tries).await?,
             }
         }

@@ -9,7 +9,7 @@ use super::{PostgresStore, maybe_time, sql, time};
 use crate::{
     Claimed, Commit, Error, NewCertificate, Result, Topic,
     pool::Statement,
-    row::{Fields as _, claimed, domain_columns},
+    row::{Fields as _, claimed, digest, domain_columns},
     seal::{Place, Sealed},
 };
 
@@ -84,8 +84,9 @@ macro_rules! ordered {
 macro_rules! deployed {
     () => {
         ", issued AS (
-            INSERT INTO certificate (id, domain_id, chain_pem, serial, sha256, not_before, not_after, issuer, directory, created_at)
-            SELECT $16, moved.id, $36, $37, $38, $39, $40, $41, $42, moved.updated_at FROM moved WHERE $16 IS NOT NULL),
+            INSERT INTO certificate (id, domain_id, chain_pem, serial, sha256, not_before, not_after, issuer, directory, created_at,
+                chain_sha256)
+            SELECT $16, moved.id, $36, $37, $38, $39, $40, $41, $42, moved.updated_at, $45 FROM moved WHERE $16 IS NOT NULL),
         superseded AS (
             UPDATE certificate c SET superseded_at = moved.updated_at FROM moved
             WHERE c.domain_id = moved.id AND c.superseded_at IS NULL AND c.id <> moved.certificate_id),
@@ -125,7 +126,7 @@ struct Issued<'a> {
 
 impl PostgresStore {
     pub(super) async fn commit_step(&self, claimed: &Claimed, commit: &Commit) -> Result<Claimed> {
-        let mut tries = 0;
+        let mut tries = self.tries();
         loop {
             match self.try_commit(claimed, commit).await {
                 Err(error) => self.again(error, &mut tries).await?,
@@ -276,4 +277,5 @@ fn deployed(statement: Statement<Postgres>, issued: Option<&Issued<'_>>) -> Stat
         .bind(summary.map(|summary| summary.directory.as_str()))
         .bind(issued.map(|issued| issued.key.key))
         .bind(issued.map(|issued| issued.key.value.clone()))
+        .bind(issued.map(|issued| digest(&issued.certificate.chain_pem)))
 }

@@ -20,6 +20,23 @@ use crate::{
 /// How often a value is sealed or opened anew because its key was gone: keys may be rotated faster than a busy replica commits.
 const KEY_TRIES: u32 = 50;
 
+/// Tries of one thing that needs the data keys.
+pub(super) struct Tries {
+    left: u32,
+    /// The keys at the last one.
+    keys: u64,
+}
+
+impl Tries {
+    /// Is there to be another one? With the same keys what did not open does not open.
+    fn goes_on(&mut self, keys: u64, opens_by_keys: bool) -> bool {
+        let goes_on = self.left > 0 && (!opens_by_keys || keys != self.keys);
+        self.left = self.left.saturating_sub(1);
+        self.keys = keys;
+        goes_on
+    }
+}
+
 const MASTER_ID: &str = "master_key_id";
 const MASTER_CHECK: &str = "master_key_check";
 
@@ -240,13 +257,21 @@ impl PostgresStore {
 
     /// After an error: returns if the same again is right, because the data keys changed meanwhile. A value's key may be gone by the
     /// time it is looked for (then the value was sealed anew), and a key that was to seal may be gone by the time of the commit.
-    pub(super) async fn again(&self, error: Error, tries: &mut u32) -> Result<()> {
-        let keys_changed = matches!(error, Error::Unsealable(_)) || has_code(&error, &["23503"]);
-        if !keys_changed || *tries >= KEY_TRIES {
+    pub(super) async fn again(&self, error: Error, tries: &mut Tries) -> Result<()> {
+        let unsealable = matches!(error, Error::Unsealable(_));
+        if !unsealable && !has_code(&error, &["23503"]) {
             return Err(error);
         }
-        *tries += 1;
-        self.load_keys().await
+        self.load_keys().await?;
+        match tries.goes_on(self.keyring.generation(), unsealable) {
+            true => Ok(()),
+            false => Err(error),
+        }
+    }
+
+    /// Begins before what may be opened is read: whatever was sealed anew since has changed the keys.
+    pub(super) fn tries(&self) -> Tries {
+        Tries { left: KEY_TRIES, keys: self.keyring.generation() }
     }
 
     async fn write_anew(&self, newest: i64, batch: Batch) -> Result<u64> {
@@ -279,7 +304,7 @@ impl PostgresStore {
     }
 
     async fn make_cluster_secret(&self) -> Result<Secret> {
-        let mut tries = 0;
+        let mut tries = self.tries();
         loop {
             match self.try_cluster_secret().await {
                 Err(error) => self.again(error, &mut tries).await?,
@@ -301,5 +326,19 @@ impl PostgresStore {
         }
         let value = row.ok_or(Error::Unsealable(place.owner))?.bytes("value")?;
         self.unseal(place, &value).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_open_is_tried_again_with_other_keys_alone() {
+        let mut tries = Tries { left: 3, keys: 1 };
+        assert!(!tries.goes_on(1, true), "the same keys");
+        assert!(tries.goes_on(2, true), "others");
+        assert!(tries.goes_on(2, false), "a key that was to seal is gone");
+        assert!(!tries.goes_on(3, true), "often enough");
     }
 }

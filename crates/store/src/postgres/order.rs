@@ -17,7 +17,7 @@ const OPEN: &str = "
 #[async_trait]
 impl Orders for PostgresStore {
     async fn open_order(&self, domain: DomainId) -> Result<Option<Order>> {
-        let mut tries = 0;
+        let mut tries = self.tries();
         loop {
             match self.read_order(domain).await {
                 Err(error) => self.again(error, &mut tries).await?,

@@ -80,7 +80,7 @@ const WAS_ACTIVE: &str = "
 #[async_trait]
 impl Webhooks for PostgresStore {
     async fn keep_webhook(&self, new: &NewWebhook) -> Result<Webhook> {
-        let mut tries = 0;
+        let mut tries = self.tries();
         loop {
             match self.try_keep(new).await {
                 Err(error) => self.again(error, &mut tries).await?,
@@ -94,7 +94,7 @@ impl Webhooks for PostgresStore {
     }
 
     async fn webhook_secret(&self, id: WebhookId) -> Result<Secret> {
-        let mut tries = 0;
+        let mut tries = self.tries();
         loop {
             let row = self.pool.row("read a webhook's secret", sql(SECRET).bind(id.0)).await?;
             let value = row.ok_or(Error::NotFound("webhook"))?.bytes("value")?;

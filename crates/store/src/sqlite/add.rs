@@ -9,7 +9,7 @@ use crate::{
     Added, Error, NewCertificate, NewDomain, Result, Topic,
     conflict::{Standing, Verdict, judge, standing_columns},
     pool::Statement,
-    row::domain,
+    row::{digest, domain},
     seal::Place,
 };
 
@@ -33,8 +33,9 @@ pub(super) const LOOK: &str = concat!(
 );
 
 const CERTIFICATE: &str = "
-    INSERT INTO certificate (id, domain_id, chain_pem, serial, sha256, not_before, not_after, issuer, directory, created_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    INSERT INTO certificate (id, domain_id, chain_pem, serial, sha256, not_before, not_after, issuer, directory, created_at,
+        chain_sha256)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
 pub(super) const SEAL: &str = "
     INSERT INTO sealed (owner, id, sealing_key, value) VALUES ($1, $2, $3, $4)
     ON CONFLICT (owner, id) DO UPDATE SET sealing_key = excluded.sealing_key, value = excluded.value";
@@ -108,7 +109,8 @@ impl SqliteStore {
             .bind(time(summary.not_after))
             .bind(summary.issuer.as_str())
             .bind(summary.directory.as_str())
-            .bind(time(now()));
+            .bind(time(now()))
+            .bind(digest(chain_pem));
         transaction.execute(statement).await?;
         let place = Place::certificate(id);
         let sealed = self.keyring.seal(place, key)?;

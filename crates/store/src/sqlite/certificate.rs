@@ -5,11 +5,11 @@ use holdfast_gateway::point::{Point, around};
 use holdfast_model::{Domain, DomainId, Hostname, Timestamp};
 use sqlx::{Sqlite, sqlite::SqliteRow};
 
-use super::{SqliteStore, sql};
+use super::{SqliteStore, sql, time};
 use crate::{
     Actor, Bundle, Certificates, Result,
     pool::Statement,
-    query::certificate::{BY_SHA256, DEPLOYED, DEPLOYED_IN, HELD, NEWEST},
+    query::certificate::{BY_SHA256, DEPLOYED, DEPLOYED_IN, HELD, MADE_SINCE, NEWEST},
     row::{Fields as _, Unopened},
     seal::Place,
 };
@@ -45,6 +45,16 @@ impl Certificates for SqliteStore {
         around(Point::STORE_DEPLOY, self.roll_back_domain(domain, to, actor)).await
     }
 
+    async fn certificates_since(
+        &self,
+        domain: DomainId,
+        since: Timestamp,
+        limit: u32,
+    ) -> Result<u32> {
+        let statement = sql(MADE_SINCE).bind(domain.0).bind(time(since)).bind(i64::from(limit));
+        self.readers.one("count certificates", statement).await?.count("made")
+    }
+
     async fn held_until(&self, domain: DomainId) -> Result<Option<Timestamp>> {
         let row = self.readers.row("read a hold", sql(HELD).bind(domain.0)).await?;
         Ok(row.map(|row| row.maybe_at("held_until")).transpose()?.flatten())
@@ -57,6 +67,6 @@ impl SqliteStore {
         let Some(row) = row else { return Ok(None) };
         let unopened = Unopened::read(&row)?;
         let key = self.unseal(Place::certificate(unopened.id), &unopened.value)?;
-        Ok(Some((unopened.with_key(key), row)))
+        Ok(Some((unopened.with_key(key)?, row)))
     }
 }

@@ -1,6 +1,6 @@
 //! What this release cannot read, or must not touch: left alone, shown as it is, and in nobody's way.
 
-use holdfast_model::{Facts, Outcome, State, Who, explain};
+use holdfast_model::{Facts, Outcome, State, Timestamp, Who, explain};
 use holdfast_store::{DomainFilter, Error, Page, Products};
 
 use crate::{kit::*, raw::Raw};
@@ -11,6 +11,7 @@ raw_on_both! {
     a_row_that_cannot_be_read_is_put_aside,
     a_row_that_cannot_be_read_leaves_the_queue,
     a_secret_that_does_not_open_harms_nobody_else,
+    a_chain_that_was_altered_is_not_given_to_anybody,
     another_start_of_the_same_claim_is_lost,
 }
 
@@ -125,6 +126,32 @@ async fn a_secret_that_does_not_open_harms_nobody_else(raw: Raw) {
     }
     let account = account(store).await;
     assert_eq!(store.admit(&who, account, MANY, 10, HOLD).await.unwrap().work.len(), 2);
+}
+
+/// A letter that changed on the disk, after it was written. What an earlier release wrote has no digest to compare with.
+async fn a_chain_that_was_altered_is_not_given_to_anybody(raw: Raw) {
+    let domain = active(&raw.store, "a.example.com", "1").await;
+    let sha256 = domain.certificate.as_ref().unwrap().sha256.clone();
+    raw.execute("UPDATE certificate SET chain_pem = 'chain 7'").await;
+    let store = &raw.store;
+    let read = [
+        store.bundle(domain.id).await.err(),
+        store.bundle_named(&domain.name).await.err(),
+        store.bundle_in("default", &domain.name).await.err(),
+        store.bundle_by_sha256(&sha256, None, None).await.err(),
+    ];
+    for error in read {
+        assert!(error.unwrap().is_damage());
+    }
+    raw.execute("UPDATE certificate SET chain_sha256 = NULL").await;
+    assert_eq!(store.bundle(domain.id).await.unwrap().unwrap().chain_pem, "chain 7");
+    let imported = store.add(&imported("b.example.com", "2")).await.unwrap().domain;
+    assert!(store.bundle(imported.id).await.unwrap().is_some());
+    raw.execute("UPDATE certificate SET chain_pem = 'chain 8' WHERE serial = '2'").await;
+    assert!(store.bundle(imported.id).await.err().unwrap().is_damage());
+    let since = |seconds| store.certificates_since(domain.id, seconds, 2);
+    assert_eq!(since(Timestamp::from_seconds(0)).await.unwrap(), 1);
+    assert_eq!(since(Timestamp::from_seconds(4_000_000_000)).await.unwrap(), 0);
 }
 
 /// A restored backup counts epochs again: another process may hold the very claim, by number, that we had.

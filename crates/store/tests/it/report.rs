@@ -1,13 +1,13 @@
 //! Reports of edges: each counts whole or not at all, and none after a later one.
 
-use holdfast_model::{DomainId, Note};
+use holdfast_model::{DomainId, Note, Outcome, Timestamp};
 use holdfast_store::{
     Adopt, Adopted, EdgeId, EdgeReport, Error, Observation, Page, ReportOrder, SharedStore,
-    Stranger,
+    Stranger, UNUSABLE,
 };
 
 use crate::{
-    edge::{deploying, edge},
+    edge::{deploying, edge, see},
     kit::*,
     raw::Raw,
     stranger::find,
@@ -17,6 +17,7 @@ on_both! {
     a_late_report_changes_nothing,
     sessions_rise_and_none_is_made_up,
     who_does_not_count_is_heard,
+    a_certificate_that_an_edge_cannot_load_is_looked_at_once,
 }
 
 raw_on_both! {
@@ -77,6 +78,30 @@ async fn a_late_report_changes_nothing(store: SharedStore) {
     let bare = |sequence| EdgeReport { order: order(first, sequence), ..EdgeReport::default() };
     store.observe(e1, &bare(100), &actor()).await.unwrap();
     assert_eq!(believed(&store, e1, domain).await, "d");
+}
+
+async fn a_certificate_that_an_edge_cannot_load_is_looked_at_once(store: SharedStore) {
+    let domain = active(&store, "shop.example.com", "1").await.id;
+    let e1 = edge(&store, "e1", "default").await.id;
+    let say = async |code: Option<&'static str>| {
+        let error = code.map(|code| Note::new(code, "as the test says"));
+        see(&store, e1, domain, None, error).await;
+        let claimed = claim_all(&store, &claimant("w")).await;
+        for one in &claimed {
+            finish(
+                &store,
+                one,
+                Outcome::RenewalLater { look_at: Timestamp::from_seconds(4_000_000_000) },
+            )
+            .await;
+        }
+        claimed.len()
+    };
+    assert_eq!(say(Some("edge-handshake-failed")).await, 0);
+    assert_eq!(say(Some(UNUSABLE)).await, 1);
+    assert_eq!(say(Some(UNUSABLE)).await, 0, "what is repeated");
+    assert_eq!(say(None).await, 0);
+    assert_eq!(say(Some(UNUSABLE)).await, 1, "what comes back");
 }
 
 async fn sessions_rise_and_none_is_made_up(store: SharedStore) {

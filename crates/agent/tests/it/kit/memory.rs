@@ -371,6 +371,10 @@ impl Source for Memory {
         self.look_up(name).await
     }
 
+    async fn domain(&self, name: &Hostname) -> Result<Option<DomainId>> {
+        Ok(self.lock().bundles.get(name).map(|bundle| bundle.domain))
+    }
+
     async fn http_answer(&self, token: &str) -> Result<Option<String>> {
         self.check()?;
         Ok(self.lock().challenges.get(token).cloned())

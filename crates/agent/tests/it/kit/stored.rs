@@ -18,6 +18,7 @@ const HOLD: Duration = Duration::from_secs(30);
 
 pub(crate) struct Stored {
     pub(crate) store: SharedStore,
+    pub(crate) url: String,
     who: Claimant,
     _directory: Option<Scratch>,
 }
@@ -38,7 +39,7 @@ impl Stored {
         let master = MasterKey::generate().unwrap();
         let store = open(url, Some(master), OpenOptions::default()).await.unwrap();
         let who = Claimant { instance: "test".to_owned(), incarnation: Uuid::new_v4() };
-        Self { store, who, _directory: directory }
+        Self { store, url: url.to_owned(), who, _directory: directory }
     }
 
     async fn step(&self, claimed: &Claimed, outcome: Outcome, products: Products) -> Claimed {

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::sql;
 use crate::{
-    Actor, EdgeId, EdgeReport, Error, Observation, Result, Topic,
+    Actor, EdgeId, EdgeReport, Error, Observation, Result, Topic, UNUSABLE,
     pool::Statement,
     postgres::{PostgresStore, domain::due_unless_claimed, stranger},
     row::Fields as _,
@@ -25,7 +25,8 @@ const OPEN: &str = "
     RETURNING opened";
 
 /// The report is kept, and what waits for it becomes due: domains being deployed, those being removed, and those whose deployment had
-/// failed but are served now. What a failing edge repeats must not drive them round and round. The domains' rows are locked before
+/// failed but are served now; also those at rest whose certificate the edge cannot load. What a failing edge repeats must not drive them
+/// round and round. The domains' rows are locked before
 /// anything is kept of them: one that is gone meanwhile is seen to be, and leaves nothing behind.
 const OBSERVE: &str = concat!(
     "WITH before AS (
@@ -56,8 +57,10 @@ const OBSERVE: &str = concat!(
             error_detail = EXCLUDED.error_detail, seen_at = EXCLUDED.seen_at),
     waiting AS (
         SELECT d.id FROM alive d LEFT JOIN certificate c ON c.id = d.certificate_id LEFT JOIN said s ON s.domain_id = d.id
+            LEFT JOIN observation o ON o.domain_id = d.id AND o.edge_id = $1
         WHERE d.removing_since IS NOT NULL OR d.state = 'CertificateDeploying'
-           OR (d.state = 'CertificateDeploymentFailed' AND s.sha256 = c.sha256)),
+           OR (d.state = 'CertificateDeploymentFailed' AND s.sha256 = c.sha256)
+           OR (d.state = 'Active' AND s.code = $13 AND o.error_code IS DISTINCT FROM $13)),
     nudged AS (UPDATE domain d SET nudged = true, ",
     due_unless_claimed!(),
     "   FROM waiting w, heard WHERE d.id = w.id RETURNING d.id)
@@ -160,4 +163,5 @@ fn observed(edge: EdgeId, report: &EdgeReport) -> Statement<Postgres> {
         .bind(report.order.map(|order| order.session))
         .bind(report.order.map(|order| order.sequence))
         .bind(report.mode.clone())
+        .bind(UNUSABLE)
 }

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::sql;
 use crate::{
-    Actor, EdgeId, EdgeReport, Error, Observation, ReportOrder, Result, Topic,
+    Actor, EdgeId, EdgeReport, Error, Observation, ReportOrder, Result, Topic, UNUSABLE,
     row::{Fields as _, revision},
     sqlite::{SqliteStore, Tx, domain::due_unless_claimed, now, stranger, time},
 };
@@ -40,6 +40,14 @@ const NUDGE: &str = concat!(
     due_unless_claimed!(),
     " WHERE id = $1 AND removed_at IS NULL AND (removing_since IS NOT NULL OR state = 'CertificateDeploying'
         OR (state = 'CertificateDeploymentFailed' AND $3 = (SELECT sha256 FROM certificate WHERE id = certificate_id)))"
+);
+
+/// So does one at rest whose certificate the edge cannot load, when the edge says so for the first time.
+const DOUBT: &str = concat!(
+    "UPDATE domain SET nudged = 1, ",
+    due_unless_claimed!(),
+    " WHERE id = $1 AND removed_at IS NULL AND state = 'Active' AND removing_since IS NULL
+        AND $4 IS NOT (SELECT error_code FROM observation WHERE domain_id = $1 AND edge_id = $3)"
 );
 const GONE: &str = "
     SELECT domain_id FROM deployment WHERE edge_group = $1 AND certificate_id IS NULL AND revision > $2 AND revision <= $3";
@@ -127,6 +135,11 @@ async fn hear(transaction: &mut Tx, edge: EdgeId, report: &EdgeReport, up_to: i6
 }
 
 async fn see(transaction: &mut Tx, edge: EdgeId, seen: &Observation) -> Result<u64> {
+    let mut nudged = 0;
+    if seen.error.as_ref().is_some_and(|note| note.code == UNUSABLE) {
+        let doubt = sql(DOUBT).bind(seen.domain.0).bind(time(now())).bind(edge.0).bind(UNUSABLE);
+        nudged += transaction.execute(doubt).await?.rows_affected();
+    }
     let statement = sql(SEEN)
         .bind(seen.domain.0)
         .bind(edge.0)
@@ -137,7 +150,7 @@ async fn see(transaction: &mut Tx, edge: EdgeId, seen: &Observation) -> Result<u
     if transaction.execute(statement).await?.rows_affected() == 0 {
         return Ok(0);
     }
-    nudge(transaction, seen.domain.0, seen.sha256.as_deref()).await
+    Ok(nudged + nudge(transaction, seen.domain.0, seen.sha256.as_deref()).await?)
 }
 
 async fn nudge(transaction: &mut Tx, domain: Uuid, sha256: Option<&str>) -> Result<u64> {
