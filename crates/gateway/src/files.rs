@@ -9,6 +9,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
 use crate::point::{Point, around_sync};
@@ -81,18 +83,53 @@ pub fn replace(point: Point, finished: &Path, path: &Path) -> Result<(), Error> 
 /// Gives a finished file a name that must not be there yet; `finished` is a name of it no more.
 pub fn place_new(point: Point, finished: &Path, path: &Path) -> Result<(), Error> {
     around_sync(point, || {
-        let linked = sync(finished).and_then(|()| std::fs::hard_link(finished, path));
-        linked.map_err(|source| failed(path, source))?;
-        std::fs::remove_file(finished).map_err(|source| failed(finished, source))?;
+        let moved = sync(finished).and_then(|()| rename_new(finished, path));
+        moved.map_err(|source| failed(path, source))?;
         sync_directory(path)
     })
 }
 
-/// Gives a file a second name, which must not be there yet.
+/// Keeps a finished file under a second name, which must not be there yet: by a link, or as a copy where there are no links.
 pub fn keep_as(point: Point, path: &Path, second: &Path) -> Result<(), Error> {
     around_sync(point, || {
-        std::fs::hard_link(path, second).map_err(|source| failed(second, source))?;
+        let kept = std::fs::hard_link(path, second).or_else(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound => Err(error),
+            _ => copy_new(path, second),
+        });
+        kept.map_err(|source| failed(second, source))?;
         sync_directory(second)
+    })
+}
+
+/// Renames to a name that must not be there yet.
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    let flags = RenameFlags::NOREPLACE;
+    match renameat_with(CWD, from, CWD, to, flags) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => rename_onto_claim(from, to),
+        renamed => renamed.map_err(io::Error::from),
+    }
+}
+
+/// Where the file system cannot do it in one step, an empty file takes the name first.
+#[expect(clippy::disallowed_methods, reason = "this is the one place")]
+fn rename_onto_claim(from: &Path, to: &Path) -> io::Result<()> {
+    File::create_new(to)?;
+    std::fs::rename(from, to).inspect_err(|_| {
+        std::fs::remove_file(to).ok();
+    })
+}
+
+/// Copies a file to a name that must not be there yet; what was begun and failed is removed.
+#[expect(clippy::disallowed_methods, reason = "this is the one place")]
+fn copy_new(from: &Path, to: &Path) -> io::Result<()> {
+    let mut source = File::open(from)?;
+    let mut copy = File::create_new(to)?;
+    let copied = copy
+        .set_permissions(source.metadata()?.permissions())
+        .and_then(|()| io::copy(&mut source, &mut copy))
+        .and_then(|_| copy.sync_all());
+    copied.inspect_err(|_| {
+        std::fs::remove_file(to).ok();
     })
 }
 
@@ -172,6 +209,33 @@ mod tests {
             tries.into_iter().map(|one| one.join().unwrap()).filter(|won| *won).count()
         });
         assert_eq!(wins, 1);
+    }
+
+    #[test]
+    fn a_finished_file_never_takes_a_name_that_is_there() {
+        for place in [rename_new, rename_onto_claim, copy_new] {
+            let directory = tempfile::tempdir().unwrap();
+            let (finished, path) = (directory.path().join("new"), directory.path().join("file"));
+            write(Point::FILE_OTHER, &finished, b"text", Access::Private).unwrap();
+            place(&finished, &path).unwrap();
+            assert_eq!(read(&path), (b"text".to_vec(), 0o600));
+            write(Point::FILE_OTHER, &finished, b"other", Access::Private).unwrap();
+            assert_eq!(place(&finished, &path).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(read(&path).0, b"text");
+        }
+    }
+
+    /// Two file systems have no links between them, as some have none at all.
+    #[test]
+    fn where_there_are_no_links_a_copy_is_kept() {
+        let (here, elsewhere) =
+            (tempfile::tempdir().unwrap(), tempfile::tempdir_in("/dev/shm").unwrap());
+        let (path, second) = (here.path().join("file"), elsewhere.path().join("second"));
+        write(Point::FILE_OTHER, &path, b"text", Access::Private).unwrap();
+        keep_as(Point::FILE_OTHER, &path, &second).unwrap();
+        assert_eq!((read(&path), read(&second)), (read(&second), (b"text".to_vec(), 0o600)));
+        let refused = keep_as(Point::FILE_OTHER, &path, &second);
+        assert!(matches!(refused, Err(Error::Exists { .. })), "{refused:?}");
     }
 
     #[test]

@@ -50,6 +50,9 @@ pub enum BackupError {
         /// What SQLite found.
         why: String,
     },
+    /// Another process has it open.
+    #[error("{0} is open in another process (`fuser {0}` names it); end that one and try again")]
+    Busy(String),
     /// A newer release wrote it.
     #[error("{path} was written by a newer release (schema {applied}; this release knows {known})")]
     Newer {
@@ -95,18 +98,20 @@ pub async fn back_up(database: &Path, to: &Path, overwrite: bool) -> Result<u64>
         return Err(BackupError::Itself(shown(to)));
     }
     let unfinished = beside(to, ".unfinished");
-    let copied = async {
-        copy(&reading(database), database, &unfinished).await?;
-        check(&unfinished, &reading(&unfinished)).await
-    };
-    if let Err(error) = copied.await {
+    let size = place_copy(database, to, &unfinished, overwrite).await;
+    size.inspect_err(|_| {
         std::fs::remove_file(&unfinished).ok();
-        return Err(error);
-    }
-    let size = std::fs::metadata(&unfinished).map_or(0, |metadata| metadata.len());
+    })
+}
+
+/// Copies, checks the copy and gives it its name.
+async fn place_copy(database: &Path, to: &Path, unfinished: &Path, overwrite: bool) -> Result<u64> {
+    copy(&reading(database), database, unfinished).await?;
+    check(unfinished, &reading(unfinished)).await?;
+    let size = std::fs::metadata(unfinished).map_or(0, |metadata| metadata.len());
     match overwrite {
-        true => files::replace(Point::FILE_DATABASE, &unfinished, to)?,
-        false => files::place_new(Point::FILE_DATABASE, &unfinished, to)?,
+        true => files::replace(Point::FILE_DATABASE, unfinished, to)?,
+        false => files::place_new(Point::FILE_DATABASE, unfinished, to)?,
     }
     Ok(size)
 }
@@ -172,17 +177,19 @@ impl Replacement {
     }
 
     /// Gives the old database another name beside its own. Its log is folded into it first, so that it is whole by itself; where
-    /// it is too damaged for that, the log goes along.
+    /// it is too damaged for that, the log is kept with it.
     async fn keep_old(&self) -> Result<PathBuf> {
         let kept = free_name(&self.database);
-        if let Err(error) = settle(&self.database).await {
-            tracing::warn!(%error, "the old database is damaged; it is kept with its log");
-            for suffix in ["-wal", "-shm"] {
-                let (log, name) = (beside(&self.database, suffix), beside(&kept, suffix));
+        match settle(&self.database).await {
+            Ok(()) => {}
+            Err(error @ (BackupError::Damaged { .. } | BackupError::NotOurs(_))) => {
+                tracing::warn!(%error, "the old database is damaged; it is kept with its log");
+                let log = beside(&self.database, "-wal");
                 if log.exists() {
-                    files::replace(Point::FILE_DATABASE, &log, &name)?;
+                    files::keep_as(Point::FILE_DATABASE, &log, &beside(&kept, "-wal"))?;
                 }
             }
+            Err(error) => return Err(error),
         }
         files::keep_as(Point::FILE_DATABASE, &self.database, &kept)?;
         Ok(kept)
@@ -277,13 +284,8 @@ async fn settle(file: &Path) -> Result<()> {
         };
         match settled.await {
             Ok(mode) if mode == "delete" => return Ok(()),
-            Err(source) if Instant::now() > deadline || !is_busy(&source) => {
-                return Err(failed(file, source));
-            }
-            Ok(_) if Instant::now() > deadline => {
-                let why = "another connection has it open".to_owned();
-                return Err(BackupError::Damaged { path: shown(file), why });
-            }
+            Err(source) if !is_busy(&source) => return Err(failed(file, source)),
+            _ if Instant::now() > deadline => return Err(BackupError::Busy(shown(file))),
             _ => sleep(PACE).await,
         }
     }

@@ -15,6 +15,7 @@ mod raw;
 mod account;
 mod add;
 mod alert;
+mod backup;
 mod certificate;
 mod child;
 mod claim;
