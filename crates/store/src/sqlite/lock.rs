@@ -163,12 +163,21 @@ fn private(path: &Path) -> Result<File> {
     options.open(path).map_err(|source| failed(path, source))
 }
 
+/// The note is not locked to see whether it is true: that would refuse it to whoever rightly takes it in that moment. The kernel's list
+/// says who has the database.
 fn in_use(path: &Path, identity: Identity) -> Error {
-    // What a note says counts only while its writer holds it.
-    let note = File::open(beside(path)).ok();
-    let held = note.filter(|note| matches!(note.try_lock(), Err(TryLockError::WouldBlock)));
-    let holder = held.and_then(|mut note| said(&mut note)).or_else(|| listed_holder(identity));
-    in_use_by(path, holder)
+    let note = File::open(beside(path)).ok().and_then(|mut note| said(&mut note));
+    in_use_by(path, holder(listed_holder(identity), note))
+}
+
+/// Who holds a database, by the kernel's list and the note beside it. The list tells nothing of processes in other containers, and the
+/// note may be of somebody who came before, or be missing where the holder came by another path.
+fn holder(listed: Option<u32>, note: Option<String>) -> Option<String> {
+    match (listed, note) {
+        (Some(pid), Some(note)) if note.starts_with(&format!("process {pid} ")) => Some(note),
+        (Some(pid), _) => Some(format!("process {pid}, which opened it by another path")),
+        (None, note) => note.map(|note| format!("another process (last noted: {note})")),
+    }
 }
 
 fn said(note: &mut File) -> Option<String> {
@@ -177,11 +186,10 @@ fn said(note: &mut File) -> Option<String> {
     Some(said.trim().to_owned()).filter(|said| !said.is_empty())
 }
 
-/// Who holds the lock, as the kernel lists it: it may have come by another path, and wrote its note there.
-fn listed_holder(identity: Identity) -> Option<String> {
+/// Who holds the lock, as the kernel lists it.
+fn listed_holder(identity: Identity) -> Option<u32> {
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
-    let pid = holder_in(&locks, identity.inode)?;
-    Some(format!("process {pid}, which opened it by another path"))
+    holder_in(&locks, identity.inode)
 }
 
 fn holder_in(locks: &str, inode: u64) -> Option<u32> {
@@ -215,5 +223,36 @@ mod tests {
                      3: FLOCK  ADVISORY  WRITE 703 00:2b:77 0 EOF\n";
         assert_eq!(holder_in(locks, 77), Some(703));
         assert_eq!(holder_in(locks, 78), None);
+    }
+
+    #[test]
+    fn who_is_named_is_whom_the_kernel_lists() {
+        let note = || Some("process 703 since noon".to_owned());
+        let named = |listed, note| holder(listed, note).unwrap_or_default();
+        assert_eq!(named(Some(703), note()), "process 703 since noon");
+        assert_eq!(named(Some(70), note()), "process 70, which opened it by another path");
+        assert_eq!(named(Some(7), None), "process 7, which opened it by another path");
+        assert_eq!(named(None, note()), "another process (last noted: process 703 since noon)");
+        assert_eq!(holder(None, None), None);
+    }
+
+    /// Of two that start at once one is refused, while the other writes its note.
+    #[test]
+    fn who_is_refused_does_not_keep_the_holder_from_its_note() {
+        let directory = holdfast_testkit::Scratch::new().unwrap();
+        let path = directory.path().join("holdfast.db");
+        let database = DatabaseFile::open(&path).unwrap();
+        database.take(&path).unwrap();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Acquire) {
+                    drop(in_use(&path, database.identity));
+                }
+            });
+            let refused = (0..2_000).find_map(|_| note(&path).err());
+            is_over.store(true, Ordering::Release);
+            assert!(refused.is_none(), "{refused:?}");
+        });
     }
 }
