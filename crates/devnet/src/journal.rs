@@ -150,14 +150,22 @@ impl JournalFile {
 }
 
 /// Rewrites the file with what counts; gives that, and how long the file is. Where there is no room to rewrite it, it stays as
-/// it is, without what was cut short at its end.
+/// it is, without what was cut short at its end; so it does where there is none for a copy of a damaged one.
 fn compact(path: &Path) -> Result<(Vec<Line>, u64), Error> {
     let Read { lines, whole, broken } = read(path)?;
     if let Some(first) = broken.first() {
         tracing::warn!(path = %path.display(), first, count = broken.len(), "development CA: lines of the journal that cannot be read are left out");
-        keep_copy(path)?;
     }
     let lines = last_of_each(lines);
+    if !broken.is_empty()
+        && let Err(error) = keep_copy(path)
+    {
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "development CA: the damaged journal cannot be kept beside; it goes on as it is"
+        );
+        return Ok((lines, whole));
+    }
     let mut text = Vec::new();
     for line in &lines {
         serde_json::to_writer(&mut text, line)
@@ -178,7 +186,11 @@ fn keep_copy(path: &Path) -> Result<(), Error> {
     let copy = path.with_added_extension("damaged");
     match std::fs::copy(path, &copy) {
         Ok(_) => Ok(()),
-        Err(source) => Err(Error::Open { path: copy, source }),
+        Err(source) => {
+            // Part of a copy helps nobody, and takes the room that is missing.
+            std::fs::remove_file(&copy).ok();
+            Err(Error::Open { path: copy, source })
+        }
     }
 }
 
@@ -280,6 +292,20 @@ mod tests {
         let lines = noted(&path, &[]).await;
         assert_eq!(shape(&lines), [("a", &Value::from(1)), ("c", &Value::from(3))]);
         assert_eq!(std::fs::read(path.with_added_extension("damaged")).unwrap(), torn);
+    }
+
+    /// On a full disk the copy fails; a directory of its name refuses in the same place.
+    #[tokio::test]
+    async fn a_damaged_journal_that_cannot_be_kept_beside_goes_on_as_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal.jsonl");
+        let torn = b"{\"kind\":\"th{\"kind\":\"thing\",\"id\":\"b\",\"row\":2}\n{\"kind\":\"thing\",\"id\":\"c\",\"row\":3}\n";
+        files::write(Point::FILE_OTHER, &path, torn, Access::Private).unwrap();
+        std::fs::create_dir(path.with_added_extension("damaged")).unwrap();
+        let lines = noted(&path, &[("d", 4.into())]).await;
+        assert_eq!(shape(&lines), [("c", &Value::from(3))]);
+        let text = std::fs::read(&path).unwrap();
+        assert!(text.starts_with(torn) && text.ends_with(b"\"row\":4}\n"));
     }
 
     /// A disk that is full from the first byte.
