@@ -14,9 +14,10 @@ use crate::{
     failure::{Failure, chain},
 };
 
-/// Says that a database was set up under the master key beside it.
+/// Says that a database was set up under a master key. It stands beside the key; where that directory cannot be written (a secret that
+/// systemd, Docker or Kubernetes mounts), beside the database, where it still tells that the file alone is gone.
 pub(crate) struct Marker<'a> {
-    path: PathBuf,
+    places: [PathBuf; 2],
     database: &'a Path,
 }
 
@@ -25,33 +26,32 @@ impl<'a> Marker<'a> {
     pub(crate) fn of(config: &'a Config) -> Option<Self> {
         let DatabaseUrl::Sqlite(database) = &config.database.url else { return None };
         let key = config.security.master_key_file.as_ref()?;
-        Some(Self { path: key.with_added_extension("in-use"), database })
+        let places = [key.as_path(), database.as_path()].map(|file| file.with_added_extension("in-use"));
+        Some(Self { places, database })
     }
 
     /// Refuses an empty database where there was one that is not.
     pub(crate) async fn check(&self) -> Result<(), Failure> {
-        match self.stands() && self.is_empty().await? {
-            true => Err(Failure::failed(format!("{} {}", self.loss(), self.way_out()))),
-            false => Ok(()),
+        match self.loss() {
+            Some(loss) if self.is_empty().await? => Err(Failure::failed(loss.to_string())),
+            _ => Ok(()),
         }
     }
 
-    pub(crate) fn stands(&self) -> bool {
-        self.path.exists()
-    }
-
-    pub(crate) fn loss(&self) -> String {
-        let (database, marker) = (self.database.display(), self.path.display());
-        format!(
-            "The database {database} is missing or empty, and {marker} says that one was set up under this master key."
-        )
-    }
-
-    pub(crate) fn way_out(&self) -> String {
-        format!(
-            "Restore a backup of it (docs/backup.md); to begin with an empty database instead, remove {}.",
-            self.path.display()
-        )
+    /// What an empty database means, where one was set up.
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        let standing: Vec<_> = self.places.iter().filter(|place| place.exists()).collect();
+        let markers = standing.iter().map(|place| place.display().to_string()).collect::<Vec<_>>();
+        let markers = Some(markers.join(" and ")).filter(|markers| !markers.is_empty())?;
+        let database = self.database.display();
+        Some(Loss {
+            what: format!(
+                "The database {database} is missing or empty, and {markers} says that one was set up under this master key."
+            ),
+            way_out: format!(
+                "Restore a backup of it (docs/backup.md); to begin with an empty database instead, remove {markers}."
+            ),
+        })
     }
 
     /// Is nothing sealed in it? One that is not there is not made.
@@ -66,19 +66,37 @@ impl<'a> Marker<'a> {
         Ok(sealed_under.is_none())
     }
 
-    /// Stands from now on.
-    pub(crate) fn set(&self) -> Result<(), Failure> {
+    /// Stands from now on. A server that works is not stopped because it cannot be written.
+    pub(crate) fn set(&self) {
+        if self.places.iter().any(|place| place.exists()) {
+            return;
+        }
         let text = format!(
-            "The database {} was set up under the master key beside this file.\nWhile this file is here, Holdfast does not start on an empty database.\n",
+            "The database {} was set up under its master key.\nWhile this file is here, Holdfast does not start on an empty database.\n",
             self.database.display()
         );
-        match files::create_new(Point::FILE_OTHER, &self.path, text.as_bytes(), Access::Private) {
-            Ok(()) | Err(files::Error::Exists { .. }) => Ok(()),
-            Err(error) => Err(Failure::failed(format!(
-                "{} cannot be written ({}); make its directory writable.",
-                self.path.display(),
-                chain(&error)
-            ))),
+        let write = |place: &PathBuf| {
+            files::create_new(Point::FILE_OTHER, place, text.as_bytes(), Access::Private)
+        };
+        let [beside_key, beside_database] = &self.places;
+        match write(beside_key).or_else(|_| write(beside_database)) {
+            Ok(()) | Err(files::Error::Exists { .. }) => {}
+            Err(error) => tracing::warn!(
+                error = chain(&error),
+                "that the database is set up cannot be noted: an empty one in its place would be taken for new"
+            ),
         }
+    }
+}
+
+/// A database that was set up and is not there.
+pub(crate) struct Loss {
+    pub(crate) what: String,
+    pub(crate) way_out: String,
+}
+
+impl std::fmt::Display for Loss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.what, self.way_out)
     }
 }

@@ -17,12 +17,16 @@ const PATIENCE: Duration = Duration::from_secs(8);
 /// How often it looks.
 const PACE: Duration = Duration::from_millis(500);
 
-/// Opens it. A master key is made only when the database holds nothing sealed.
+/// Opens it. A master key is made only when the database holds nothing sealed. An empty database is not taken for new where one
+/// was set up before.
 pub(crate) async fn open(config: &Config) -> Result<SharedStore, Failure> {
+    if let Some(marker) = Marker::of(config) {
+        marker.check().await?;
+    }
     open_at(&config.database.url, &config.security).await
 }
 
-/// Opens the database of this URL.
+/// Opens the database of this URL, also one that was lost: for a restore.
 pub(crate) async fn open_at(
     url: &DatabaseUrl,
     security: &Security,
@@ -69,10 +73,6 @@ fn outrun(path: &Path) -> Failure {
 
 /// Opens it for a server and sees to it that somebody can use it. What a first start makes, one of those that start at once makes.
 pub(crate) async fn begin(config: &Config, instance: &str) -> Result<SharedStore, Failure> {
-    let marker = Marker::of(config);
-    if let Some(marker) = &marker {
-        marker.check().await?;
-    }
     let store = match is_first_start(config).await? {
         true => cluster::bootstrap(config, instance, open(config)).await??,
         false => open(config).await?,
@@ -82,10 +82,10 @@ pub(crate) async fn begin(config: &Config, instance: &str) -> Result<SharedStore
         true => cluster::bootstrap(config, instance, ensured).await??,
         false => ensured.await?,
     }
-    if let Some(marker) = &marker {
+    if let Some(marker) = Marker::of(config) {
         // Seals something, if nothing is sealed yet: what the marker says is true from then on.
         store.cluster_secret().await.map_err(failed)?;
-        marker.set()?;
+        marker.set();
     }
     Ok(store)
 }

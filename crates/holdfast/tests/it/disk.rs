@@ -2,7 +2,7 @@
 
 use std::{process::Command, time::Duration};
 
-use holdfast_testkit::{Process, SmallDisk, eventually};
+use holdfast_testkit::{Process, SmallDisk, eventually, read_only};
 use serde_json::Value;
 
 use crate::{
@@ -72,6 +72,50 @@ async fn a_full_disk_is_told_everywhere_and_work_goes_on_when_there_is_room() {
     replica.run(["domain", "add", "new.test", "--wait"]).done();
 }
 
+/// A command with the configuration does not begin anew where a database was lost.
+fn refuses(replica: &Replica, words: &[&str]) {
+    let mut command = crate::kit::program();
+    command.args(words).args(["--config", &word(&replica.config())]);
+    Ended::of(&mut command).refused(1, &["missing or empty", "Restore a backup"]);
+}
+
+/// As systemd's credentials and mounted secrets are.
+#[tokio::test]
+async fn a_key_in_a_directory_that_cannot_be_written_is_no_obstacle() {
+    const KEY: &str = "Rf0m3m9ohTqHrcKIBZvDSh1cy0kF6bYxE5Wq2uJpXlM=";
+    let network = Network::start().await;
+    let replica = Replica::prepare(&network, Database::Sqlite, "").await;
+    let path = |name: &str| replica.scratch.path().join(name);
+    std::fs::create_dir(path("secrets")).unwrap();
+    replica.scratch.write("secrets/master.key", KEY).unwrap();
+    let mut command = replica.command();
+    command.env("HOLDFAST__SECURITY__MASTER_KEY_FILE", path("secrets/master.key"));
+    let command = read_only(&path("secrets"), &command);
+    for _ in 0..2 {
+        let process = Process::spawn("replica", &command).unwrap();
+        process.wait_for_line(SOON, is_ready).await.unwrap();
+    }
+    assert!(!path("secrets/master.key.in-use").exists());
+    assert!(path("holdfast.db.in-use").exists());
+    for suffix in ["", "-wal", "-shm"] {
+        std::fs::remove_file(path(&format!("holdfast.db{suffix}"))).ok();
+    }
+    let mut command = command;
+    Ended::of(&mut command).refused(1, &["missing or empty", "holdfast.db.in-use"]);
+    assert!(!path("holdfast.db").exists());
+}
+
+#[tokio::test]
+async fn a_replica_whose_file_is_deleted_ends_at_once() {
+    let network = Network::start().await;
+    let mut replica = Replica::start(&network, Database::Sqlite, "").await;
+    std::fs::remove_file(replica.scratch.path().join("holdfast.db")).unwrap();
+    let status = replica.process().wait(LATER).await.unwrap();
+    let log = replica.process().log();
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(log.contains("was deleted, renamed or replaced while it was in use"), "{log}");
+}
+
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "test data, which needs no crash point")]
 async fn a_replica_whose_file_is_replaced_ends_at_once_and_writes_nothing() {
@@ -91,8 +135,19 @@ async fn a_replica_whose_file_is_replaced_ends_at_once_and_writes_nothing() {
         refused.refused(1, &["missing or empty", "Restore a backup", "master.key.in-use"]);
     assert_eq!(refused.stderr.lines().filter(|line| line.contains("missing or empty")).count(), 1);
     assert!(!file.exists());
+    let new_key = word(&replica.scratch.path().join("new.key"));
+    let rotate = ["key", "rotate", "--new-master-key-file", &new_key];
+    for words in [&["restored"][..], &["migrate"], &["token", "list"], &rotate] {
+        refuses(&replica, words);
+        assert!(!file.exists(), "{words:?}");
+    }
     let doctor = replica.with_config(["doctor"]);
     assert!(doctor.stdout.contains("missing or empty"), "{doctor:?}");
+    replica.scratch.write("holdfast.db", "").unwrap();
+    let doctor = replica.with_config(["doctor"]);
+    assert!(doctor.stdout.contains("missing or empty"), "{doctor:?}");
+    refuses(&replica, &["restored"]);
+    std::fs::remove_file(&file).unwrap();
     std::fs::rename(file.with_extension("aside"), &file).unwrap();
     replica.begin().await;
     replica.end(SOON).await;

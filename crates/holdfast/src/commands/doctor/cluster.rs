@@ -11,7 +11,6 @@ use crate::{
     client::Api,
     clock,
     config::{Backend, Config},
-    failure::Failure,
     wiring,
 };
 
@@ -138,9 +137,31 @@ pub(super) async fn redis(config: &Config) -> Option<Finding> {
     })
 }
 
-/// What a running replica says of the others.
-pub(super) async fn running(api: &Api) -> Result<Vec<Finding>, Failure> {
-    let replicas = api.list("/v1/replicas").await?;
+/// What a running replica says of the others, and of singleton work.
+pub(super) async fn running(api: &Api) -> Vec<Finding> {
+    let replicas = listed(api, "replicas", "/v1/replicas", replicas).await;
+    let tasks = listed(api, "tasks", "/v1/tasks", tasks).await;
+    replicas.into_iter().chain(tasks).collect()
+}
+
+/// What is found in a list. That the server does not give it is a finding too, and keeps nobody from the others.
+pub(super) async fn listed(
+    api: &Api,
+    what: &'static str,
+    path: &str,
+    judge: impl FnOnce(&[Value]) -> Vec<Finding>,
+) -> Vec<Finding> {
+    match api.list(path).await {
+        Ok(items) => judge(&items),
+        Err(failure) => vec![Finding::wrong(
+            what,
+            format!("{path} is not answered: {failure}"),
+            "Mend what /health says of the database and the leases; else see the server's log.",
+        )],
+    }
+}
+
+fn replicas(replicas: &[Value]) -> Vec<Finding> {
     let text = |one: &Value, name: &str| {
         one.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
@@ -160,18 +181,26 @@ pub(super) async fn running(api: &Api) -> Result<Vec<Finding>, Failure> {
             "`holdfast lease list` says who had it. Start a replica with role all or api, and see that the lease store answers.",
         )),
     }
-    for task in api.list("/v1/tasks").await?.iter().filter(|task| !is(task, "ok")) {
+    findings
+}
+
+fn tasks(tasks: &[Value]) -> Vec<Finding> {
+    let text = |task: &Value, name: &str| {
+        task.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let is_ok = |task: &Value| task.get("ok").and_then(Value::as_bool).unwrap_or_default();
+    let failed = tasks.iter().filter(|task| !is_ok(task)).map(|task| {
         let seen = format!(
             "{} failed at {}: {}",
             text(task, "name"),
             text(task, "instance_id"),
             text(task, "outcome")
         );
-        findings.push(Finding::doubtful(
+        Finding::doubtful(
             "task",
             seen,
             "It is tried again by itself; see the log of that replica if it lasts.",
-        ));
-    }
-    Ok(findings)
+        )
+    });
+    failed.collect()
 }

@@ -27,13 +27,10 @@ const LEASE_SESSIONS: u32 = 3;
 pub(super) async fn look(config: &Config) -> Vec<Finding> {
     let url = &config.database.url;
     if let DatabaseUrl::Sqlite(path) = url
-        && !path.exists()
+        && std::fs::metadata(path).map_or(true, |metadata| metadata.len() == 0)
     {
-        if let Some(marker) = Marker::of(config).filter(Marker::stands) {
-            return vec![Finding::wrong("database", marker.loss(), marker.way_out())];
-        }
         let seen = format!("{} is made at the first start", path.display());
-        return vec![Finding::good("database", seen), key(config, None).0];
+        return not_set_up(config, seen);
     }
     match holdfast_store::master_key_id(&url.expose()).await {
         Ok(sealed_under) => opened(config, sealed_under).await,
@@ -44,11 +41,23 @@ pub(super) async fn look(config: &Config) -> Vec<Finding> {
             )]
         }
         Err(error) if lacks_schema(&error) => {
-            let seen = format!("{url} answers; its schema is made at the first start");
-            vec![Finding::good("database", seen), key(config, None).0]
+            not_set_up(config, format!("{url} answers; its schema is made at the first start"))
         }
         Err(error) => vec![failed(url, &error)],
     }
+}
+
+/// A database that holds nothing: good before the first start, wrong where one was set up.
+fn not_set_up(config: &Config, seen: String) -> Vec<Finding> {
+    match lost(config) {
+        Some(lost) => vec![lost],
+        None => vec![Finding::good("database", seen), key(config, None).0],
+    }
+}
+
+fn lost(config: &Config) -> Option<Finding> {
+    let loss = Marker::of(config)?.loss()?;
+    Some(Finding::wrong("database", loss.what, loss.way_out))
 }
 
 fn failed(url: &DatabaseUrl, error: &Error) -> Finding {
@@ -86,6 +95,11 @@ fn lacks_schema(error: &Error) -> bool {
 
 async fn opened(config: &Config, sealed_under: Option<String>) -> Vec<Finding> {
     let url = &config.database.url;
+    if sealed_under.is_none()
+        && let Some(lost) = lost(config)
+    {
+        return vec![lost];
+    }
     let (finding, key) = key(config, sealed_under.as_deref());
     let mut findings = vec![Finding::good("database", format!("{url} answers")), finding];
     // Without the right key there is no more to see.

@@ -17,9 +17,9 @@ pub(super) async fn look(args: &ClientArgs) -> Result<Vec<Finding>, Failure> {
     let mut findings = vec![Finding::good("server", format!("{} answers", api.base()))];
     findings.extend(skew(health.headers()));
     findings.extend(parts(&serde_json::from_slice(health.body()).unwrap_or_default()));
-    findings.extend(cluster::running(&api).await?);
-    findings.extend(edges(&api.list("/v1/edges").await?));
-    findings.extend(api.list("/v1/alerts").await?.iter().map(alert));
+    findings.extend(cluster::running(&api).await);
+    findings.extend(cluster::listed(&api, "edges", "/v1/edges", edges).await);
+    findings.extend(cluster::listed(&api, "alerts", "/v1/alerts", alerts).await);
     if let (None, Some(found)) = (&args.server, Found::read(&args.data)?) {
         findings.extend(network(&found).await);
         findings.extend(disk::room(&args.data));
@@ -71,6 +71,10 @@ fn edges(edges: &[Value]) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+fn alerts(alerts: &[Value]) -> Vec<Finding> {
+    alerts.iter().map(alert).collect()
 }
 
 fn alert(alert: &Value) -> Finding {
