@@ -16,6 +16,8 @@ pub(crate) struct Process {
     pub(crate) last_round: Option<Duration>,
     /// Why the database cannot be used, if it cannot.
     pub(crate) trouble: Option<Trouble>,
+    /// How long SQLite's log is.
+    pub(crate) log_bytes: u64,
 }
 
 /// The text of Prometheus, as it grows.
@@ -54,6 +56,8 @@ pub(crate) fn gauges(process: &Process, installation: Option<&Installation>) -> 
     let up = bit(installation.is_some());
     text.one("holdfast_store_up", "Whether the store answered.", up);
     outages(&mut text, process.trouble.as_ref());
+    let help = "Length of SQLite's log; 0 with PostgreSQL.";
+    text.one("holdfast_store_log_bytes", help, number(process.log_bytes));
     if let Some(installation) = installation {
         domains(&mut text, installation);
         waiting(&mut text, installation);

@@ -17,6 +17,7 @@ pub(super) async fn show(State(state): State<AppState>) -> impl IntoResponse {
     let trouble = database::trouble(&state).await;
     let process = Process {
         trouble,
+        log_bytes: state.store.log_bytes().await,
         leads: state.cluster.is_leader(),
         last_round: state.pulse.as_ref().map(holdfast_engine::Pulse::last_round),
     };
