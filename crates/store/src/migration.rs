@@ -86,6 +86,11 @@ pub(crate) const POSTGRES: &[Migration] = &[
         name: "unusable",
         sql: include_str!("../migrations/postgres/0015_unusable.sql"),
     },
+    Migration {
+        version: 16,
+        name: "chain",
+        sql: include_str!("../migrations/postgres/0016_chain.sql"),
+    },
 ];
 
 /// SQLite's.
@@ -160,6 +165,11 @@ pub(crate) const SQLITE: &[Migration] = &[
         version: 15,
         name: "unusable",
         sql: include_str!("../migrations/sqlite/0015_unusable.sql"),
+    },
+    Migration {
+        version: 16,
+        name: "chain",
+        sql: include_str!("../migrations/sqlite/0016_chain.sql"),
     },
 ];
 
