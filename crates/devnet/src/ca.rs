@@ -14,6 +14,7 @@ mod csr;
 mod directory;
 mod external;
 mod finalize;
+mod forget;
 mod id;
 mod index;
 mod jwk;
@@ -48,7 +49,7 @@ use self::challenge::{ChallengeKind, ChallengeStatus};
 use self::index::Index;
 use self::jwk::Jwk;
 use self::nonce::Nonces;
-use self::order::{Order, OrderStatus, Stage};
+use self::order::{Order, Stage};
 use self::problem::{Kind, Problem};
 pub use self::renewal::RenewalWindow;
 use self::renewal::Windows;
@@ -62,9 +63,6 @@ use crate::zone::Zone;
 
 /// The name by which CAA records call this CA.
 pub(crate) const CAA_IDENTITY: &str = "ca.holdfast.test";
-
-/// How many orders are forgotten in one go: some of the oldest may still be open, and hide others.
-const FORGOTTEN_AT_ONCE: usize = 256;
 
 /// The authority and all it remembers.
 pub(crate) struct Ca {
@@ -141,30 +139,12 @@ impl Ca {
             Some((row.id.clone(), challenge.kind))
         });
         waiting.into_iter().for_each(|(id, kind)| validation::spawn(self, id, kind));
+        self.index_certificates();
         let processing = self.orders.collect(|row| {
             self.index.ordered(Order::key(&row.account, &row.names, &row.profile), &row.id);
             matches!(row.stage, Stage::Processing { .. }).then(|| row.id.clone())
         });
         processing.into_iter().for_each(|id| finalize::resume(self, id));
-    }
-
-    /// Forgets the oldest orders that have ended, where there are more than are to be kept.
-    pub(crate) fn forget_ended(&self) {
-        let Some(kept) = self.settings.orders_kept else { return };
-        let over = self.orders.len().saturating_sub(kept).min(FORGOTTEN_AT_ONCE);
-        let ended = self.orders.collect_oldest(over, |order| {
-            let over = matches!(order.status(self), OrderStatus::Valid | OrderStatus::Invalid);
-            over.then(|| order.clone())
-        });
-        for order in ended {
-            self.orders.remove(&order.id);
-            order.authorizations.iter().for_each(|id| self.authorizations.remove(id));
-            let key = Order::key(&order.account, &order.names, &order.profile);
-            self.index.forget(&key, &order.id);
-            if let Stage::Valid { certificate } = &order.stage {
-                self.certificates.update(certificate, Certificate::shrink);
-            }
-        }
     }
 
     /// The URL of a path.

@@ -37,14 +37,6 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// A line of the journal cannot be written.
-    #[error("a line of {} cannot be written", path.display())]
-    JournalLine {
-        /// The file.
-        path: PathBuf,
-        /// What the encoder said.
-        source: serde_json::Error,
-    },
     /// Reading what was kept was cut short by the runtime's end.
     #[error("the runtime ended while the CA was starting")]
     Interrupted,

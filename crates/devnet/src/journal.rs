@@ -2,33 +2,61 @@
 //!
 //! A line is on its way to the file before the answer that tells of it leaves ([`Journal::flushed`]), so a killed
 //! process forgets nothing it has said. It is not synced to disk: a power cut may cost a development CA its last
-//! second. Opening rewrites the file with the last line of each id. What the rows mean is not known here.
+//! second. Opening rewrites the file with the last line of each id, and so does the writer when the file has grown to several
+//! times what it was then: neither the file nor the memory of a start grows with what has been. What the rows mean is not
+//! known here.
 //!
 //! What cannot be written, because the disk is full, is kept and tried again with whatever comes next, and meanwhile nothing
 //! is told ([`NotKept`]). A line is in the file whole or not at all: what was cut short is cut off.
 
-use std::collections::HashMap;
+mod last;
+
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
 use holdfast_gateway::files::{self, Access};
 use holdfast_gateway::point::Point;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::{mpsc, oneshot};
 
+use self::last::Last;
 use crate::Error;
 
 /// How many messages are written in one go.
 const BATCH: usize = 1024;
 
-/// One line: what a row is now, or `null` when it is gone.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// The file is compacted when it is so many times as long as it was after the last time,
+const GROWTH: u64 = 4;
+/// and not before it has so many bytes.
+const COMPACT_FROM: u64 = 1024 * 1024;
+
+/// What a row is now. The row stays text until it is asked for, which takes a fraction of the memory of a tree of values.
+#[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) kind: String,
     pub(crate) id: String,
-    pub(crate) row: Value,
+    text: Vec<u8>,
+}
+
+/// A line as it is written.
+#[derive(Serialize)]
+struct Written<'a, T> {
+    kind: &'a str,
+    id: &'a str,
+    row: &'a T,
+}
+
+impl Line {
+    /// The row.
+    pub(crate) fn row<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Only<T> {
+            row: T,
+        }
+        serde_json::from_slice::<Only<T>>(&self.text).map(|only| only.row)
+    }
 }
 
 /// Where rows are noted; clones share the file. Without a file nothing is kept.
@@ -59,24 +87,18 @@ impl Journal {
         let owned = path.to_owned();
         let compacted = tokio::task::spawn_blocking(move || compact(&owned));
         let (lines, length) = compacted.await.map_err(|_| Error::Interrupted)??;
-        let mut options = tokio::fs::OpenOptions::new();
-        let opened = options.create(true).append(true).mode(0o600).open(path).await;
         let failed = |source| Error::Open { path: path.to_owned(), source };
-        let file = opened.map_err(failed)?;
+        let file = append_to(path).await.map_err(failed)?;
         file.set_len(length).await.map_err(failed)?;
         let (sender, receiver) = mpsc::unbounded_channel();
-        let file = JournalFile { file, path: path.to_owned(), length, unwritten: Vec::new() };
-        tokio::spawn(file.write(receiver));
+        tokio::spawn(JournalFile::new(file, path, length).write(receiver));
         Ok((Self(Some(sender)), lines))
     }
 
     /// Notes what a row is now.
     pub(crate) fn note(&self, kind: &str, id: &str, row: &impl Serialize) {
         let Some(sender) = &self.0 else { return };
-        let line = serde_json::to_value(row)
-            .map(|row| Line { kind: kind.to_owned(), id: id.to_owned(), row })
-            .and_then(|line| serde_json::to_vec(&line));
-        match line {
+        match serde_json::to_vec(&Written { kind, id, row }) {
             Ok(line) => {
                 sender.send(Message::Line(line)).ok();
             }
@@ -100,14 +122,27 @@ impl Journal {
 
 /// The file, and what is not in it yet.
 struct JournalFile {
-    file: tokio::fs::File,
+    /// None once it was compacted, until something is written.
+    file: Option<tokio::fs::File>,
     path: PathBuf,
     /// Up to here there are whole lines.
     length: u64,
+    /// How long it was when it was compacted last, or when that failed.
+    compacted: u64,
     unwritten: Vec<u8>,
 }
 
+async fn append_to(path: &Path) -> std::io::Result<tokio::fs::File> {
+    let mut options = tokio::fs::OpenOptions::new();
+    options.create(true).append(true).mode(0o600).open(path).await
+}
+
 impl JournalFile {
+    fn new(file: tokio::fs::File, path: &Path, length: u64) -> Self {
+        let path = path.to_owned();
+        Self { file: Some(file), path, length, compacted: length, unwritten: Vec::new() }
+    }
+
     async fn write(mut self, mut messages: mpsc::UnboundedReceiver<Message>) {
         let mut batch = Vec::with_capacity(BATCH);
         while messages.recv_many(&mut batch, BATCH).await > 0 {
@@ -128,20 +163,45 @@ impl JournalFile {
             for done in waiting {
                 done.send(written.clone()).ok();
             }
+            if written.is_ok() && self.length >= COMPACT_FROM.max(GROWTH * self.compacted) {
+                self.compact().await;
+            }
         }
+    }
+
+    /// Leaves in the file what counts. Where that fails it stays as it is, and is looked at again when it has grown further.
+    async fn compact(&mut self) {
+        let path = self.path.clone();
+        let compacted = tokio::task::spawn_blocking(move || compact(&path)).await;
+        match compacted.map_err(|_| Error::Interrupted).flatten() {
+            Ok((_, length)) => {
+                // The old file has no name any more.
+                self.file = None;
+                self.length = length;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "development CA: the journal could not be compacted");
+            }
+        }
+        self.compacted = self.length;
     }
 
     async fn append(&mut self) -> Result<(), NotKept> {
         if self.unwritten.is_empty() {
             return Ok(());
         }
-        let file = &mut self.file;
+        let failed =
+            |error: std::io::Error| NotKept { path: self.path.clone(), why: error.to_string() };
+        let file = match &mut self.file {
+            Some(file) => file,
+            closed => closed.insert(append_to(&self.path).await.map_err(failed)?),
+        };
         let text = &self.unwritten;
         let written = async { file.write_all(text).await.and(file.flush().await) }.await;
         if let Err(error) = written {
             // What was cut short would swallow the line that follows it.
-            self.file.set_len(self.length).await.ok();
-            return Err(NotKept { path: self.path.clone(), why: error.to_string() });
+            file.set_len(self.length).await.ok();
+            return Err(failed(error));
         }
         self.length += u64::try_from(self.unwritten.len()).unwrap_or(0);
         self.unwritten.clear();
@@ -156,7 +216,7 @@ fn compact(path: &Path) -> Result<(Vec<Line>, u64), Error> {
     if let Some(first) = broken.first() {
         tracing::warn!(path = %path.display(), first, count = broken.len(), "development CA: lines of the journal that cannot be read are left out");
     }
-    let lines = last_of_each(lines);
+    let lines = lines.in_order();
     if !broken.is_empty()
         && let Err(error) = keep_copy(path)
     {
@@ -166,12 +226,8 @@ fn compact(path: &Path) -> Result<(Vec<Line>, u64), Error> {
         );
         return Ok((lines, whole));
     }
-    let mut text = Vec::new();
-    for line in &lines {
-        serde_json::to_writer(&mut text, line)
-            .map_err(|source| Error::JournalLine { path: path.to_owned(), source })?;
-        text.push(b'\n');
-    }
+    let mut text = Vec::with_capacity(lines.iter().map(|line| line.text.len()).sum());
+    lines.iter().for_each(|line| text.extend_from_slice(&line.text));
     match files::write(Point::FILE_OTHER, path, &text, Access::Private) {
         Ok(()) => Ok((lines, u64::try_from(text.len()).unwrap_or(u64::MAX))),
         Err(error) => {
@@ -196,7 +252,7 @@ fn keep_copy(path: &Path) -> Result<(), Error> {
 
 /// What a file holds.
 struct Read {
-    lines: Vec<Line>,
+    lines: Last,
     /// How long it is up to the end of its last whole line.
     whole: u64,
     /// The numbers of lines that mean nothing, from 1.
@@ -204,7 +260,7 @@ struct Read {
 }
 
 fn read(path: &Path) -> Result<Read, Error> {
-    let mut read = Read { lines: Vec::new(), whole: 0, broken: Vec::new() };
+    let mut read = Read { lines: Last::default(), whole: 0, broken: Vec::new() };
     let failed = |source| Error::Open { path: path.to_owned(), source };
     let file = match std::fs::File::open(path) {
         Ok(file) => file,
@@ -225,33 +281,17 @@ fn read(path: &Path) -> Result<Read, Error> {
         }
         read.whole += u64::try_from(length).unwrap_or(0);
         match serde_json::from_slice(&line) {
-            Ok(line) => read.lines.push(line),
+            Ok(heading) => read.lines.take(heading, &line),
             Err(_) => read.broken.push(number),
         }
     }
     Ok(read)
 }
 
-/// Keeps the order in which ids first appeared, so that what refers comes after what it refers to.
-fn last_of_each(lines: Vec<Line>) -> Vec<Line> {
-    let mut places: HashMap<(String, String), usize> = HashMap::new();
-    let mut kept: Vec<Line> = Vec::new();
-    for line in lines {
-        let key = (line.kind.clone(), line.id.clone());
-        match places.get(&key).and_then(|place| kept.get_mut(*place)) {
-            Some(earlier) => *earlier = line,
-            None => {
-                places.insert(key, kept.len());
-                kept.push(line);
-            }
-        }
-    }
-    kept.retain(|line| !line.row.is_null());
-    kept
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     async fn noted(path: &Path, notes: &[(&str, Value)]) -> Vec<Line> {
@@ -263,8 +303,8 @@ mod tests {
         lines
     }
 
-    fn shape(lines: &[Line]) -> Vec<(&str, &Value)> {
-        lines.iter().map(|line| (line.id.as_str(), &line.row)).collect()
+    fn shape(lines: &[Line]) -> Vec<(&str, Value)> {
+        lines.iter().map(|line| (line.id.as_str(), line.row().unwrap())).collect()
     }
 
     #[tokio::test]
@@ -278,7 +318,7 @@ mod tests {
         text.push_str("{\"kind\":\"thing\",\"id\":\"a\",\"ro");
         files::write(Point::FILE_OTHER, &path, text.as_bytes(), Access::Private).unwrap();
         let lines = noted(&path, &[("c", 4.into())]).await;
-        assert_eq!(shape(&lines), [("a", &Value::from(3))]);
+        assert_eq!(shape(&lines), [("a", Value::from(3))]);
         assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 2);
     }
 
@@ -290,7 +330,7 @@ mod tests {
         let torn = b"{\"kind\":\"thing\",\"id\":\"a\",\"row\":1}\n{\"kind\":\"th{\"kind\":\"thing\",\"id\":\"b\",\"row\":2}\n{\"kind\":\"thing\",\"id\":\"c\",\"row\":3}\n";
         files::write(Point::FILE_OTHER, &path, torn, Access::Private).unwrap();
         let lines = noted(&path, &[]).await;
-        assert_eq!(shape(&lines), [("a", &Value::from(1)), ("c", &Value::from(3))]);
+        assert_eq!(shape(&lines), [("a", Value::from(1)), ("c", Value::from(3))]);
         assert_eq!(std::fs::read(path.with_added_extension("damaged")).unwrap(), torn);
     }
 
@@ -314,8 +354,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal.jsonl");
         let full = tokio::fs::OpenOptions::new().write(true).open("/dev/full").await.unwrap();
-        let mut file =
-            JournalFile { file: full, path: path.clone(), length: 0, unwritten: b"{}\n".to_vec() };
+        let mut file = JournalFile::new(full, &path, 0);
+        file.unwritten = b"{}\n".to_vec();
         for _ in 0..2 {
             let refused = file.append().await.unwrap_err().to_string();
             assert!(
@@ -323,9 +363,53 @@ mod tests {
                 "{refused}"
             );
         }
-        let mut options = tokio::fs::OpenOptions::new();
-        file.file = options.create(true).append(true).open(&path).await.unwrap();
+        file.file = None;
         file.append().await.unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"{}\n");
+    }
+    /// As a CA in use does it: rows come, change a few times and go.
+    #[tokio::test]
+    async fn the_file_and_a_start_grow_with_what_lives_and_not_with_what_was() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal.jsonl");
+        let (journal, _) = Journal::open(&path).await.unwrap();
+        let row = Value::from("x".repeat(1_000));
+        let (mut longest, mut written) = (0, 0);
+        for n in 0..5_000 {
+            for _ in 0..2 {
+                journal.note("thing", &n.to_string(), &row);
+                written += row.as_str().unwrap().len();
+            }
+            if n >= 100 {
+                journal.note("thing", &(n - 100).to_string(), &Value::Null);
+            }
+            if n % 100 == 0 {
+                journal.flushed().await.unwrap();
+                longest = longest.max(std::fs::metadata(&path).unwrap().len());
+            }
+        }
+        journal.flushed().await.unwrap();
+        assert!(longest < 2 * COMPACT_FROM, "{longest} bytes of {written}");
+        let Read { lines, .. } = read(&path).unwrap();
+        assert_eq!(lines.held(), (100, 100));
+        let told: Vec<_> = lines.in_order().into_iter().map(|line| line.id).collect();
+        assert_eq!(told, (4_900..5_000).map(|n| n.to_string()).collect::<Vec<_>>());
+    }
+
+    /// Compacting it takes a second file; where there is no room for one, nothing is lost.
+    #[tokio::test]
+    async fn what_is_noted_around_a_compaction_is_there_afterwards() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal.jsonl");
+        let mut file = JournalFile::new(append_to(&path).await.unwrap(), &path, 0);
+        let line = |id: &str| format!("{{\"kind\":\"thing\",\"id\":\"{id}\",\"row\":1}}\n");
+        for id in ["a", "b", "a", "c"] {
+            file.unwritten = line(id).into_bytes();
+            file.append().await.unwrap();
+            file.compact().await;
+            assert_eq!(file.length, std::fs::metadata(&path).unwrap().len());
+        }
+        let kept = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(kept, ["a", "b", "c"].map(line).concat());
     }
 }

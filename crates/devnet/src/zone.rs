@@ -91,8 +91,7 @@ impl Zone {
             journal,
         }));
         for line in lines.iter().filter(|line| line.kind == KIND) {
-            let kept: Vec<ZoneRecord> =
-                serde_json::from_value(line.row.clone()).unwrap_or_default();
+            let kept: Vec<ZoneRecord> = line.row().unwrap_or_default();
             for record in kept {
                 zone.insert(&record.name, &record.kind, &record.value)?;
             }

@@ -139,6 +139,7 @@ fn sign(ca: &Ca, order: &Order, csr: &Csr) -> Result<String, Problem> {
     let issued = issued.map_err(|error| failed(&format!("signing failed: {error}")))?;
     let certificate = Certificate::new(order, &issued);
     let serial = certificate.serial.clone();
+    ca.index.issued(&serial, certificate.not_after);
     ca.certificates.add(certificate);
     let names = order.names.join(" ");
     tracing::info!(names, serial, "development CA: certificate issued – do not trust");

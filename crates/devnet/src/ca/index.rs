@@ -1,7 +1,9 @@
 //! What is looked up by something other than its id. One short lock each, never held over work.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use time::OffsetDateTime;
 
 /// The second ways to find things.
 #[derive(Default)]
@@ -9,6 +11,8 @@ pub(crate) struct Index {
     accounts: Mutex<HashMap<String, String>>,
     orders: Mutex<HashMap<String, String>>,
     authorizations: Mutex<HashMap<(String, String), String>>,
+    /// When certificates end, with their serial numbers.
+    ends: Mutex<BTreeSet<(OffsetDateTime, String)>>,
 }
 
 impl Index {
@@ -65,6 +69,27 @@ impl Index {
     pub(crate) fn authorized(&self, account: &str, name: &str, id: &str) {
         let key = (account.to_owned(), name.to_owned());
         lock(&self.authorizations).insert(key, id.to_owned());
+    }
+
+    /// Forgets an authorization, if it is the last for its name.
+    pub(crate) fn unauthorized(&self, account: &str, name: &str, id: &str) {
+        let mut authorizations = lock(&self.authorizations);
+        let key = (account.to_owned(), name.to_owned());
+        if authorizations.get(&key).is_some_and(|last| last == id) {
+            authorizations.remove(&key);
+        }
+    }
+
+    /// Notes when a certificate ends.
+    pub(crate) fn issued(&self, serial: &str, not_after: OffsetDateTime) {
+        lock(&self.ends).insert((not_after, serial.to_owned()));
+    }
+
+    /// Takes out a certificate that ended before this.
+    pub(crate) fn take_ended(&self, before: OffsetDateTime) -> Option<String> {
+        let mut ends = lock(&self.ends);
+        let is_over = ends.first().is_some_and(|(end, _)| *end < before);
+        if is_over { ends.pop_first().map(|(_, serial)| serial) } else { None }
     }
 
     /// Forgets an order, if it is the last for its names.

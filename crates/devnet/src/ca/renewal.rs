@@ -56,9 +56,7 @@ impl Windows {
     /// What a journal remembers of them.
     pub(crate) fn new(journal: Journal, lines: &[Line]) -> Self {
         let kept = lines.iter().filter(|line| line.kind == KIND);
-        let set = kept.filter_map(|line| {
-            Some((line.id.clone(), serde_json::from_value(line.row.clone()).ok()?))
-        });
+        let set = kept.filter_map(|line| Some((line.id.clone(), line.row().ok()?)));
         Self { set: Mutex::new(set.collect()), journal }
     }
 
@@ -69,6 +67,13 @@ impl Windows {
             Some(window) => self.lock().insert(target, window),
             None => self.lock().remove(&target),
         };
+    }
+
+    /// Forgets the window of a certificate that is gone.
+    pub(crate) fn forget(&self, id: &str) {
+        if self.lock().contains_key(id) {
+            self.set(id, None);
+        }
     }
 
     pub(crate) fn clear(&self) {
@@ -180,6 +185,17 @@ impl Ca {
         match marked {
             Some(true) => Ok(()),
             _ => Err(already_replaced()),
+        }
+    }
+
+    /// Takes the mark of an order away that came to nothing.
+    pub(super) fn unmark_replaced(&self, replaces: &str, order: &str) {
+        let Ok(certificate) = self.certificate_by_id(replaces) else { return };
+        if certificate.replaced_by.as_deref() == Some(order) {
+            self.certificates.update(&certificate.serial, |row| {
+                // Another order may have come since.
+                row.replaced_by.take_if(|marked| marked == order);
+            });
         }
     }
 

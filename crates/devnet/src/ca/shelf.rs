@@ -42,7 +42,7 @@ impl<T: Row> Shelf<T> {
         let rows = RwLock::new(Rows { next: 0, list: BTreeMap::new(), by_id: HashMap::new() });
         let shelf = Self { rows, journal };
         for line in lines.iter().filter(|line| line.kind == T::KIND) {
-            match serde_json::from_value(line.row.clone()) {
+            match line.row() {
                 Ok(row) => shelf.place(row),
                 Err(error) => tracing::warn!(kind = T::KIND, id = line.id, %error, "forgotten"),
             }

@@ -7,7 +7,7 @@ use x509_parser::extensions::ParsedExtension;
 
 use crate::world::{Issued, World, identifiers, kind, problem};
 
-fn id(issued: &Issued) -> CertificateIdentifier<'static> {
+pub(crate) fn id(issued: &Issued) -> CertificateIdentifier<'static> {
     let leaf = issued.leaf();
     let (_, parsed) = x509_parser::parse_x509_certificate(&leaf).unwrap();
     let authority = parsed.iter_extensions().find_map(|one| match one.parsed_extension() {

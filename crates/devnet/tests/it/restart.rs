@@ -3,8 +3,12 @@
 use std::path::Path;
 
 use holdfast_devnet::{Devnet, DevnetConfig, Error, ROOT_FILE};
-use instant_acme::{NewOrder, OrderStatus, RevocationRequest};
+use holdfast_gateway::files::{self, Access};
+use holdfast_gateway::point::Point;
+use instant_acme::{AccountCredentials, NewOrder, OrderStatus, RevocationRequest};
 use rcgen::KeyPair;
+use serde_json::Value;
+use time::format_description::well_known::Rfc3339;
 
 use crate::world::{RETRIES, World, csr, identifiers, kind, problem};
 
@@ -177,4 +181,98 @@ async fn orders_that_have_ended_are_forgotten_beyond_a_number_and_certificates_s
     assert_eq!((world.json("/dev/orders").await, world.json("/dev/certificates").await), told);
     let journal = std::fs::read_to_string(data.path().join("devnet/journal.jsonl")).unwrap();
     assert_eq!(journal.matches("\"kind\":\"authorization\"").count(), 4);
+}
+
+/// A certificate that ended eight days ago, by the hand of the test; one that ended yesterday is still asked about.
+#[tokio::test]
+async fn certificates_are_forgotten_some_days_after_their_end() {
+    let data = tempfile::tempdir().unwrap();
+    let world = start(data.path(), None).await;
+    let (account, credentials) = world.account_with_credentials().await;
+    for name in ["long.test", "yesterday.test", "lives.test"] {
+        world.issue(&account, &[name]).await.unwrap();
+    }
+    let like = addresses(&world.net);
+    world.net.shutdown().await;
+    edit_certificates(data.path(), |row| {
+        let ended = [("long.test", 8), ("yesterday.test", 1)];
+        if let Some((_, days)) = ended.iter().find(|(name, _)| row["names"][0] == *name) {
+            let end = time::OffsetDateTime::now_utc() - time::Duration::days(*days);
+            row["not_after"] = end.format(&Rfc3339).unwrap().into();
+        }
+    });
+
+    let world = start(data.path(), Some(&like)).await;
+    let account = world.builder().from_credentials(credentials).await.unwrap();
+    account.new_order(&NewOrder::new(&identifiers(&["next.test"]))).await.unwrap();
+    let known = world.json("/dev/certificates").await;
+    let known: Vec<_> = known.as_array().unwrap().iter().map(|one| &one["names"][0]).collect();
+    assert_eq!(known, ["yesterday.test", "lives.test"]);
+    let journal = std::fs::read_to_string(data.path().join("devnet/journal.jsonl")).unwrap();
+    let last = journal.lines().rfind(|line| line.contains("\"kind\":\"certificate\"")).unwrap();
+    assert!(last.ends_with("\"row\":null}"), "{last}");
+}
+
+/// Changes the rows of certificates.
+fn edit_certificates(data: &Path, edit: impl Fn(&mut Value)) {
+    let path = data.join("devnet/journal.jsonl");
+    let mut text = String::new();
+    for line in std::fs::read_to_string(&path).unwrap().lines() {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        if line["kind"] == "certificate" {
+            edit(&mut line["row"]);
+        }
+        text.push_str(&format!("{line}\n"));
+    }
+    files::write(Point::FILE_OTHER, &path, text.as_bytes(), Access::Private).unwrap();
+}
+
+#[tokio::test]
+async fn an_order_that_failed_and_is_forgotten_has_replaced_nothing() {
+    let data = tempfile::tempdir().unwrap();
+    let world = World::start_with(|config| {
+        config.data = Some(data.path().to_owned());
+        config.orders_kept = Some(1);
+    })
+    .await;
+    let (account, credentials) = world.account_with_credentials().await;
+    let names = identifiers(&["a.test"]);
+    let replaced = world.issue(&account, &["a.test"]).await.unwrap();
+    let replaces = || NewOrder::new(&names).replaces(crate::renewal::id(&replaced));
+    for round in 0..2 {
+        let mut failed = account.new_order(&replaces()).await.unwrap();
+        let mut authorizations = failed.authorizations();
+        authorizations.next().await.unwrap().unwrap().deactivate().await.unwrap();
+        drop(authorizations);
+        let url = failed.url().to_owned();
+        for n in 0..3 {
+            world.issue(&account, &[format!("n{round}{n}.test").as_str()]).await.unwrap();
+        }
+        assert!(account.order(url).await.is_err(), "it is forgotten");
+    }
+    // One that became a certificate has replaced it for good, forgotten or not.
+    let mut order = account.new_order(&replaces()).await.unwrap();
+    world.prove(&mut order).await.unwrap();
+    order.finalize_csr(&csr(&["a.test"], &KeyPair::generate().unwrap())).await.unwrap();
+    order.poll_certificate(&RETRIES).await.unwrap();
+    for n in 0..3 {
+        world.issue(&account, &[format!("m{n}.test").as_str()]).await.unwrap();
+    }
+    assert!(account.order(order.url().to_owned()).await.is_err(), "it is forgotten");
+    let like = addresses(&world.net);
+    world.net.shutdown().await;
+    let world = start(data.path(), Some(&like)).await;
+    let account = world.builder().from_credentials(copy(&credentials)).await.unwrap();
+    assert_eq!(kind(&problem(account.new_order(&replaces()).await)), "alreadyReplaced");
+    world.net.shutdown().await;
+
+    // As a kill between the mark and the order leaves it.
+    edit_certificates(data.path(), |row| row["replaced_by"] = "never-made".into());
+    let world = start(data.path(), Some(&like)).await;
+    let account = world.builder().from_credentials(copy(&credentials)).await.unwrap();
+    account.new_order(&replaces()).await.unwrap();
+}
+
+fn copy(credentials: &AccountCredentials) -> AccountCredentials {
+    serde_json::from_value(serde_json::to_value(credentials).unwrap()).unwrap()
 }
