@@ -42,6 +42,12 @@ impl Task {
         Self { by_age: true, ..self }
     }
 
+    /// What it is called.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
     pub(crate) fn run(&self, fence: Option<Fence>) -> BoxFuture<'static, Outcome> {
         (self.run)(fence)
     }

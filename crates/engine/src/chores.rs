@@ -1,5 +1,8 @@
 //! Chores: singleton work of the engine, as small tasks. Who runs them, when and under which lease is the cluster's business.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -36,7 +39,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 pub struct Retention {
     /// Transitions.
     pub history: Duration,
-    /// Removed domains.
+    /// Removed domains, and claims that were released and never became one.
     pub removed: Duration,
 }
 
@@ -58,6 +61,16 @@ const KEPT: [(&str, Outdated, Duration, u32); 5] = [
     ("prune-tombstones", Outdated::Tombstones, DAY.saturating_mul(30), 1_000),
 ];
 
+/// Everything that is pruned: the task, what it deletes, after how long, and how much in one commit.
+fn pruned(retention: Retention) -> impl Iterator<Item = (&'static str, Outdated, Duration, u32)> {
+    let chosen = [
+        ("prune-history", Outdated::History, retention.history, 5_000),
+        ("prune-removed", Outdated::Removed, retention.removed, 1_000),
+        ("prune-claims", Outdated::Claims, retention.removed, 5_000),
+    ];
+    KEPT.into_iter().chain(chosen)
+}
+
 /// All of them. `sweep` is how often renewals are swept; `instance` stands in the history.
 #[must_use]
 pub fn chores(
@@ -72,7 +85,7 @@ pub fn chores(
     let rotation: Arc<Rotating> = Arc::default();
     let rotator = Actor { instance: instance.to_owned(), name: "maintenance".to_owned() };
     let (folded, edges, moved, renewals, sealed) = (s(), s(), s(), s(), s());
-    let statistics = s();
+    let (statistics, counted) = (s(), s());
     let mut tasks = vec![
         Task::new("fold-counts", MAINTENANCE, 10 * SECOND, move |fence| {
             let store = folded.clone();
@@ -80,6 +93,10 @@ pub fn chores(
                 let done = store.fold_counts(fence.as_ref()).await?;
                 Ok::<_, Error>(Progress::of(done, FOLDED))
             }
+        }),
+        Task::new("count-edges", MAINTENANCE, 10 * SECOND, move |fence| {
+            let store = counted.clone();
+            async move { store.count_edges(fence.as_ref()).await }
         }),
         Task::new("forget-edges", MAINTENANCE, 10 * MINUTE, move |fence| {
             let store = edges.clone();
@@ -102,11 +119,7 @@ pub fn chores(
             async move { sweep_some(&store, fence.as_ref(), &place).await }
         }),
     ];
-    let chosen = [
-        ("prune-history", Outdated::History, retention.history, 5_000),
-        ("prune-removed", Outdated::Removed, retention.removed, 1_000),
-    ];
-    tasks.extend(KEPT.into_iter().chain(chosen).map(|(name, what, age, limit)| {
+    tasks.extend(pruned(retention).map(|(name, what, age, limit)| {
         let store = s();
         Task::new(name, MAINTENANCE, HOUR, move |fence| {
             let store = store.clone();

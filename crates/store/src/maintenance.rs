@@ -52,13 +52,16 @@ pub trait Maintenance: Send + Sync {
     /// The newest migration applied, and the newest this release knows.
     async fn schema(&self) -> Result<(i64, i64)>;
 
-    /// Can it be written? Fails with the cause if it cannot. Cheap, and not free: on SQLite it writes a row.
+    /// Can it be written? Fails with the cause if it cannot. Cheap, and not free: it writes a row.
     async fn check_writes(&self) -> Result<()>;
 
     /// How many bytes the log of SQLite has, which grows for as long as another process reads an old state; 0 elsewhere.
     async fn log_bytes(&self) -> u64 {
         0
     }
+
+    /// Counts how much each edge is behind and refuses, for all who read it; gives of how many edges the numbers changed.
+    async fn count_edges(&self, fence: Option<&Fence>) -> Result<u64>;
 
     /// Folds the settled tail of events into the counts per state, at most [`FOLDED`] of them; gives how many.
     async fn fold_counts(&self, fence: Option<&Fence>) -> Result<u64>;

@@ -91,6 +91,11 @@ pub(crate) const POSTGRES: &[Migration] = &[
         name: "chain",
         sql: include_str!("../migrations/postgres/0016_chain.sql"),
     },
+    Migration {
+        version: 17,
+        name: "growth",
+        sql: include_str!("../migrations/postgres/0017_growth.sql"),
+    },
 ];
 
 /// SQLite's.
@@ -170,6 +175,11 @@ pub(crate) const SQLITE: &[Migration] = &[
         version: 16,
         name: "chain",
         sql: include_str!("../migrations/sqlite/0016_chain.sql"),
+    },
+    Migration {
+        version: 17,
+        name: "growth",
+        sql: include_str!("../migrations/sqlite/0017_growth.sql"),
     },
 ];
 

@@ -1,10 +1,16 @@
 //! What keeps a database from being used, told apart so that people know what to do. Derived from what the database said;
 //! whoever shows it adds which database it is.
 
-use std::{fmt, io::ErrorKind, sync::OnceLock};
+use std::{
+    fmt,
+    io::ErrorKind,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use holdfast_lease::session::{Fault, Unreachable};
 use sqlx::sqlite::SqliteError;
+use tokio::time::Instant;
 
 use crate::{Error, Result};
 
@@ -135,24 +141,55 @@ impl Outage {
     }
 }
 
-/// Damage that was seen once. It stays until the process ends: later calls may find pages that are whole.
+/// For how long trouble with a disk is told after it was last met: what is written next may find room where this found none.
+const TOLD: Duration = Duration::from_secs(10);
+
+/// What any call met, and the next one may not. Damage stays until the process ends, or until another server answers: later
+/// calls may find pages that are whole.
 #[derive(Debug, Default)]
-pub(crate) struct Damage(OnceLock<Outage>);
+pub(crate) struct Damage {
+    lasting: Mutex<Option<Outage>>,
+    of_disk: Mutex<Option<(Instant, Outage)>>,
+}
 
 impl Damage {
     /// Looks at what the database said.
     pub(crate) fn note(&self, error: &sqlx::Error) {
-        let damage = of_sqlx(error).filter(|outage| !outage.is_transient());
-        if let Some(outage) = damage {
-            self.0.get_or_init(|| outage);
+        match of_sqlx(error) {
+            Some(outage @ (Outage::DiskFull | Outage::DiskFailed)) => {
+                *lock(&self.of_disk) = Some((Instant::now(), outage));
+            }
+            Some(outage) if !outage.is_transient() => {
+                lock(&self.lasting).get_or_insert(outage);
+            }
+            _ => {}
         }
     }
 
     /// Fails once damage was seen.
     pub(crate) fn check(&self) -> Result<()> {
-        let Some(outage) = self.0.get() else { return Ok(()) };
-        Err(Error::Unusable { at: "look back at earlier errors", outage: *outage })
+        lock(&self.lasting).map_or(Ok(()), met_before)
     }
+
+    /// Fails for a while after a disk was full, or failed.
+    pub(crate) fn check_disk(&self) -> Result<()> {
+        let last = lock(&self.of_disk).filter(|(at, _)| at.elapsed() < TOLD);
+        last.map_or(Ok(()), |(_, outage)| met_before(outage))
+    }
+
+    /// What was damaged is not asked any more.
+    pub(crate) fn forget(&self) {
+        *lock(&self.lasting) = None;
+        *lock(&self.of_disk) = None;
+    }
+}
+
+fn met_before(outage: Outage) -> Result<()> {
+    Err(Error::Unusable { at: "look back at earlier errors", outage })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Display for Outage {

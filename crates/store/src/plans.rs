@@ -8,9 +8,13 @@ mod coverage;
 #[path = "../tests/it/kit.rs"]
 #[allow(dead_code, unused_macros, unused_imports, reason = "shared with the integration tests")]
 mod kit;
+mod moments;
 mod postgres;
 mod sqlite;
 mod tour;
+mod work;
+
+pub(crate) use self::work::measure;
 
 use std::{
     collections::BTreeSet,

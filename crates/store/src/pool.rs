@@ -41,6 +41,10 @@ pub(crate) trait Source<DB: Database>: Send + Sync {
 
     /// The longest life of a connection.
     fn longest_life(&self) -> Duration;
+
+    /// Notes how much work the next statement is.
+    #[cfg(test)]
+    async fn measure(&self, _: &'static str, _: &mut DB::Connection) {}
 }
 
 /// Longer than this nobody waits for a connection.
@@ -146,6 +150,8 @@ where
             return Ok(rows);
         }
         let mut lent = self.lend(at).await?;
+        #[cfg(test)]
+        self.source.measure(at, &mut lent.kept.connection).await;
         let result = within(STATEMENT, lent.kept.connection.fetch_all(statement)).await;
         lent.settle(at, result)
     }

@@ -33,7 +33,7 @@ mod wake;
 mod webhook;
 mod work;
 
-use std::time::Duration;
+use std::{sync::Mutex, time::Duration};
 
 use async_trait::async_trait;
 use holdfast_lease::session::{Fault, Hosts, Life, Unreachable, ends_session};
@@ -61,6 +61,8 @@ pub(crate) struct PostgresStore {
     keyring: Keyring,
     herald: Herald,
     cluster_secret: OnceCell<Secret>,
+    /// When the server began that was last asked whether it can be written.
+    server: Mutex<Option<Timestamp>>,
 }
 
 /// How the database is reached.
@@ -144,6 +146,7 @@ impl PostgresStore {
             keyring: Keyring::new(master),
             herald: Herald::start(hosts),
             cluster_secret: OnceCell::new(),
+            server: Mutex::default(),
         };
         store.reckon_with_restored_clock().await?;
         store.take_master_key().await?;

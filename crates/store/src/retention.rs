@@ -14,10 +14,12 @@ use crate::{Fence, Result};
 pub enum Outdated {
     /// Events that are about no domain, by when they happened.
     Notices,
-    /// Transitions of domains, by when they happened.
+    /// Transitions of domains that live, by when they happened.
     History,
     /// Removed domains with their history and certificates, by their removal. Their claims stay, so that a replay is told apart.
     Removed,
+    /// Claims on a resource that never became a domain, by when they were released.
+    Claims,
     /// Orders that have ended, by their end.
     Orders,
     /// Challenges, by when they were made: whatever became of their orders.
@@ -30,10 +32,11 @@ pub enum Outdated {
 
 impl Outdated {
     /// Every kind.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Notices,
         Self::History,
         Self::Removed,
+        Self::Claims,
         Self::Orders,
         Self::Challenges,
         Self::Certificates,
@@ -46,6 +49,7 @@ impl Outdated {
             Self::Notices => "prune notices",
             Self::History => "prune history",
             Self::Removed => "prune removed domains",
+            Self::Claims => "prune claims",
             Self::Orders => "prune orders",
             Self::Challenges => "prune challenges",
             Self::Certificates => "prune certificates",

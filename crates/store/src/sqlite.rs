@@ -119,6 +119,11 @@ impl Source<Sqlite> for Readers {
     fn longest_life(&self) -> Duration {
         Life::LONGEST
     }
+
+    #[cfg(test)]
+    async fn measure(&self, at: &'static str, connection: &mut SqliteConnection) {
+        crate::plans::measure(at, connection).await;
+    }
 }
 
 /// Under which master key the file was sealed.

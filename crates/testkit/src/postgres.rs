@@ -4,11 +4,13 @@
 //! snapshot horizon is the whole server's, and a test that stops the server stops everybody's. Copying and
 //! starting takes about 150 ms, so each process has its own, and each test a fresh database in it.
 
+mod small;
 mod standby;
 mod template;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -81,8 +83,7 @@ impl Postgres {
 
     async fn start_in(durability: Durability, environment: Vec<OsString>) -> Result<Self> {
         let (directory, port) = (Scratch::new()?, free_port()?);
-        let data = directory.path().join("data");
-        tokio::task::spawn_blocking(move || template::copy_to(&data)).await??;
+        copy_template(&directory).await?;
         let process = run(&directory, port, durability, &environment).await?;
         let databases = AtomicU64::new(0);
         Ok(Self { process, port, durability, environment, databases, directory })
@@ -151,8 +152,24 @@ async fn run(
     durability: Durability,
     environment: &[OsString],
 ) -> Result<Process> {
+    let data = directory.path().join("data");
+    let command = server_command(&data, port, durability, environment)?;
+    started(Process::spawn_as("postgres", &command, "QUIT", user())?).await
+}
+
+async fn copy_template(directory: &Scratch) -> Result<()> {
+    let data = directory.path().join("data");
+    tokio::task::spawn_blocking(move || template::copy_to(&data)).await?
+}
+
+fn server_command(
+    data: &Path,
+    port: u16,
+    durability: Durability,
+    environment: &[OsString],
+) -> Result<Command> {
     let mut command = by_this_clock(environment, template::program("postgres")?.as_os_str());
-    command.arg("-D").arg(directory.path().join("data"));
+    command.arg("-D").arg(data);
     let port = format!("port={port}");
     let common = [
         port.as_str(),
@@ -163,7 +180,10 @@ async fn run(
     for setting in common.iter().chain(durability.settings()) {
         command.args(["-c", setting]);
     }
-    let process = Process::spawn_as("postgres", &command, "QUIT", user())?;
+    Ok(command)
+}
+
+async fn started(process: Process) -> Result<Process> {
     let ready = |line: &str| line.contains("ready to accept");
     process.wait_for_line(START_LIMIT, ready).await.context("starting PostgreSQL")?;
     Ok(process)

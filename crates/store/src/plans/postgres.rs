@@ -21,8 +21,8 @@ const BLOCKS: u64 = 250;
 
 const EXCEPTIONS: &[Exception] = &[
     Exception {
-        contains: "AS refusals",
-        because: "what an edge is behind is counted up to ten thousand",
+        contains: "UPDATE edge SET counted_behind",
+        because: "what edges are behind is counted up to ten thousand, by one for all",
     },
     Exception {
         contains: "RETURNING revision), raised AS (",

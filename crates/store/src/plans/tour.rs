@@ -362,6 +362,7 @@ async fn singletons(
     store.settle_expiring(None, &actor(), 500).await.unwrap();
     store.notice(&actor(), "tested", "here", "told").await.unwrap();
     store.fold_counts(None).await.unwrap();
+    store.count_edges(None).await.unwrap();
     raw(ENDED).await;
     for what in Outdated::ALL {
         store.prune(None, what, Duration::ZERO, 100).await.unwrap();

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::{PostgresStore, collision_free, sql};
 use crate::{
     Actor, Changes, DeploymentStatus, Desired, Edge, EdgeAgent, EdgeId, EdgeIdentity, EdgeReport,
-    Edges, NewEdge, Page, Paged, Refusal, RemovedEdge, Result, Revision,
+    Edges, Fence, NewEdge, Page, Paged, Refusal, RemovedEdge, Result, Revision,
     edge::ListingPlace,
     page::{name_after, paged},
     row::{Fields as _, edge, identity, refusal, report, reports, revision},
@@ -26,17 +26,42 @@ macro_rules! live {
     };
 }
 
-/// An edge `e` as people see it.
+/// What an edge `e` has not applied. As a join with the revision, all of its group would be read.
+macro_rules! newer {
+    ($limit:literal) => {
+        concat!(
+            "SELECT 1 FROM deployment p WHERE p.edge_group = e.edge_group
+                    AND p.revision > (SELECT CASE WHEN e.epoch = r.epoch THEN e.revision ELSE 0 END FROM revision r)
+                    ORDER BY p.revision LIMIT ",
+            $limit
+        )
+    };
+}
+
+/// What an edge `e` refuses.
+macro_rules! refused {
+    ($limit:literal) => {
+        concat!(
+            "SELECT 1 FROM observation o JOIN domain d ON d.id = o.domain_id AND d.edge_group = e.edge_group
+                    WHERE o.edge_id = e.id AND o.error_code IS NOT NULL LIMIT ",
+            $limit
+        )
+    };
+}
+
+/// An edge `e` as people see it. A reader counts up to a hundred; of more it takes the number that was counted for all.
 macro_rules! select_edge {
     ($where:literal) => {
         concat!(
             "SELECT e.*, ",
             live!(),
             " AS live,
-                (SELECT count(*) FROM (SELECT 1 FROM revision r CROSS JOIN deployment p WHERE p.edge_group = e.edge_group
-                    AND p.revision > CASE WHEN e.epoch = r.epoch THEN e.revision ELSE 0 END LIMIT 10000) newer) AS behind,
-                (SELECT count(*) FROM (SELECT 1 FROM observation o JOIN domain d ON d.id = o.domain_id AND d.edge_group = e.edge_group
-                    WHERE o.edge_id = e.id AND o.error_code IS NOT NULL LIMIT 1001) refused) AS refusals,
+                (SELECT CASE WHEN count(*) > 100 THEN greatest(count(*), e.counted_behind) ELSE count(*) END FROM (",
+            newer!("101"),
+            ") newer) AS behind,
+                (SELECT CASE WHEN count(*) > 100 THEN greatest(count(*), e.counted_refusals) ELSE count(*) END FROM (",
+            refused!("101"),
+            ") refused) AS refusals,
                 (SELECT count(*) FROM stranger s WHERE s.edge_id = e.id) AS strangers,
                 (SELECT count(*) FROM stranger s WHERE s.edge_id = e.id AND s.shadows) AS shadows
             FROM edge e WHERE ",
@@ -45,6 +70,17 @@ macro_rules! select_edge {
     };
 }
 
+/// One by one for all edges, so that no reader has to: up to so many.
+const COUNT: &str = concat!(
+    "WITH counted AS MATERIALIZED (
+        SELECT e.id, (SELECT count(*) FROM (",
+    newer!("10000"),
+    ") newer) AS behind, (SELECT count(*) FROM (",
+    refused!("10000"),
+    ") refused) AS refusals FROM edge e)
+    UPDATE edge SET counted_behind = c.behind, counted_refusals = c.refusals FROM counted c
+    WHERE c.id = edge.id AND (edge.counted_behind, edge.counted_refusals) IS DISTINCT FROM (c.behind, c.refusals)"
+);
 // Who met one of another group has dismissed it before.
 const REGISTER: &str = "
     INSERT INTO edge AS e (id, name, edge_group, registered_at, last_seen_at)
@@ -185,5 +221,14 @@ impl Edges for PostgresStore {
     ) -> Result<HashMap<DomainId, DeploymentStatus>> {
         let ids: Vec<Uuid> = domains.iter().map(|domain| domain.0).collect();
         reports(&self.pool.rows("look at deployments", sql(STATUSES).bind(ids)).await?)
+    }
+}
+
+impl PostgresStore {
+    pub(super) async fn count_all_edges(&self, fence: Option<&Fence>) -> Result<u64> {
+        let mut transaction = self.fenced("count what edges are behind", fence).await?;
+        let changed = transaction.execute(sql(COUNT)).await?.rows_affected();
+        transaction.commit().await?;
+        Ok(changed)
     }
 }

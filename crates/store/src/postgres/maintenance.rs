@@ -1,6 +1,6 @@
 //! Chores: bounded, repeatable, for any replica to do.
 
-use std::time::Duration;
+use std::{sync::PoisonError, time::Duration};
 
 use async_trait::async_trait;
 use holdfast_model::Timestamp;
@@ -22,11 +22,20 @@ macro_rules! takes_writes {
 }
 
 const PING: &str = concat!("SELECT clock_timestamp() AS now, ", takes_writes!());
+/// A server says when it began: another one, or the same after a restart, says something else.
+const SERVER: &str = concat!("SELECT pg_postmaster_start_time() AS began, ", takes_writes!());
 const SCHEMA: &str = concat!(
     "SELECT coalesce(max(version), 0) AS version, ",
     takes_writes!(),
     " FROM holdfast_migration"
 );
+
+/// A lock that somebody else holds is told as such before whoever asks gives up.
+const SOON: &str = "SELECT set_config('lock_timeout', '2s', true)";
+/// One row, of which no index knows the value: an update in place.
+const WRITTEN: &str = "
+    INSERT INTO setting (key, value) VALUES ('written_at', clock_timestamp()::text)
+    ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value";
 
 const LOCK_LOG: &str = "SELECT folded_xid, folded_id FROM event_log FOR UPDATE SKIP LOCKED";
 const FOLD: &str = concat!(
@@ -99,7 +108,20 @@ impl Maintenance for PostgresStore {
     }
 
     async fn check_writes(&self) -> Result<()> {
-        self.ping().await.map(|_| ())
+        const AT: &str = "check that the database can be written";
+        let server = self.pool.one(AT, sql(SERVER)).await?;
+        self.see_that_it_takes_writes(&server)?;
+        self.forget_damage_of_another(server.at("began")?);
+        self.pool.damage().check()?;
+        self.pool.damage().check_disk()?;
+        let mut transaction = self.pool.begin(AT).await?;
+        transaction.execute(sql(SOON)).await?;
+        transaction.execute(sql(WRITTEN)).await?;
+        transaction.commit().await
+    }
+
+    async fn count_edges(&self, fence: Option<&Fence>) -> Result<u64> {
+        collision_free(|| self.count_all_edges(fence)).await
     }
 
     async fn fold_counts(&self, fence: Option<&Fence>) -> Result<u64> {
@@ -177,6 +199,14 @@ impl Maintenance for PostgresStore {
 }
 
 impl PostgresStore {
+    /// Damage is of the server that was met with it.
+    fn forget_damage_of_another(&self, began: Timestamp) {
+        let mut known = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.replace(began).is_some_and(|known| known != began) {
+            self.pool.damage().forget();
+        }
+    }
+
     async fn fold_tail(&self, fence: Option<&Fence>) -> Result<u64> {
         let mut transaction = self.fenced("fold counts", fence).await?;
         // Somebody else is at it: that will do.

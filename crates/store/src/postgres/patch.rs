@@ -4,7 +4,11 @@
 use holdfast_model::{Domain, DomainId};
 use sqlx::Postgres;
 
-use super::{PostgresStore, TRIES, domain::select_domain, is_collision, sql};
+use super::{
+    PostgresStore, TRIES,
+    domain::{due_unless_claimed, select_domain},
+    is_collision, sql,
+};
 use crate::{
     Actor, DomainPatch, Error, Holder, Result, Topic,
     conflict::Original,
@@ -26,19 +30,20 @@ const PATCH: &str = "
     WHERE id = $1";
 
 /// The old group stops serving it, the new one begins; what waits to be seen is looked at anew.
-const REGROUP: &str = "
-    WITH served AS (SELECT name, certificate_id FROM deployment
+const REGROUP: &str = concat!(
+    "WITH served AS (SELECT name, certificate_id FROM deployment
         WHERE domain_id = $1 AND edge_group = $2 AND certificate_id IS NOT NULL),
     bumped AS (UPDATE revision SET number = number + 1 FROM served RETURNING number),
     withdrawn AS (UPDATE deployment p SET certificate_id = NULL, revision = b.number, updated_at = clock_timestamp()
         FROM served s, bumped b WHERE p.name = s.name AND p.edge_group = $2),
-    nudged AS (UPDATE domain SET nudged = true,
-            due_at = CASE WHEN claimed_until > clock_timestamp() THEN due_at ELSE clock_timestamp() END
-        WHERE id = $1 AND state = 'CertificateDeploying')
+    nudged AS (UPDATE domain SET nudged = true, ",
+    due_unless_claimed!(),
+    " WHERE id = $1 AND state = 'CertificateDeploying')
     INSERT INTO deployment (name, edge_group, domain_id, certificate_id, revision, updated_at)
     SELECT s.name, $3, $1, s.certificate_id, b.number, clock_timestamp() FROM served s, bumped b
     ON CONFLICT (name, edge_group) DO UPDATE SET domain_id = EXCLUDED.domain_id,
-        certificate_id = EXCLUDED.certificate_id, revision = EXCLUDED.revision, updated_at = EXCLUDED.updated_at";
+        certificate_id = EXCLUDED.certificate_id, revision = EXCLUDED.revision, updated_at = EXCLUDED.updated_at"
+);
 
 impl PostgresStore {
     pub(super) async fn patch_domain(

@@ -45,11 +45,12 @@ macro_rules! raised {
 const EPOCH: &str = concat!("UPDATE revision SET epoch = ", raised!("epoch"), " RETURNING epoch");
 const VOID_CLAIMS: &str = "
     UPDATE domain SET claimed_by = NULL, incarnation = NULL, claimed_until = NULL, claim_epoch = claim_epoch + 1,
+        updated_at = clock_timestamp(),
         due_at = CASE WHEN queued_at IS NOT NULL AND order_id IS NULL AND wanted IS NULL AND removing_since IS NULL
                       THEN NULL ELSE clock_timestamp() END
     WHERE claimed_until IS NOT NULL";
 const ORDERS_ANEW: &str = "
-    UPDATE domain SET due_at = clock_timestamp() WHERE order_id IS NOT NULL AND removed_at IS NULL";
+    UPDATE domain SET due_at = clock_timestamp(), updated_at = clock_timestamp() WHERE order_id IS NOT NULL AND removed_at IS NULL";
 const DEPLOY_ANEW: &str = "
     WITH numbered AS (SELECT name, edge_group, row_number() OVER (ORDER BY revision, name, edge_group) AS n FROM deployment),
     again AS (UPDATE deployment p SET revision = r.number + numbered.n, updated_at = clock_timestamp()
@@ -58,12 +59,14 @@ const DEPLOY_ANEW: &str = "
     SELECT count(certificate_id) AS n FROM again";
 const FORGET_SEEN: &str = "DELETE FROM observation";
 const DEPLOYING: &str = "
-    UPDATE domain SET nudged = true, due_at = clock_timestamp() WHERE state = 'CertificateDeploying' AND removed_at IS NULL";
+    UPDATE domain SET nudged = true, due_at = clock_timestamp(), updated_at = clock_timestamp()
+    WHERE state = 'CertificateDeploying' AND removed_at IS NULL";
 /// What was revoked since the backup was made is only known to the CA: it is asked about every certificate, twenty a second.
 const ASK_ANEW: &str = "
     WITH numbered AS (SELECT id, row_number() OVER (ORDER BY id) AS n FROM domain
         WHERE state = 'Active' AND removed_at IS NULL AND removing_since IS NULL)
-    UPDATE domain d SET due_at = least(d.due_at, clock_timestamp() + numbered.n * interval '50 milliseconds')
+    UPDATE domain d SET due_at = least(d.due_at, clock_timestamp() + numbered.n * interval '50 milliseconds'),
+        updated_at = clock_timestamp()
     FROM numbered WHERE d.id = numbered.id";
 
 /// No term that was given out since the backup may be given to another holder; whoever holds a lease wins it anew. First of

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use holdfast_gateway::point::{Point, around};
-use sqlx::Postgres;
+use sqlx::{Postgres, postgres::PgRow};
 use uuid::Uuid;
 
 use super::{PostgresStore, collision_free, micros, sql};
@@ -36,14 +36,35 @@ const NOTICES: &str = concat!(
     folded!(),
     " ORDER BY e.at LIMIT $2))"
 );
-/// From the beginning of the log, which is in the order of time: so many rows are looked at, and no more.
+/// How far the history was pruned. What was spared before it is of removed domains, and goes with them.
+const HISTORY_PRUNED_TO: &str = "
+    SELECT split_part(value, ' ', 1)::bigint AS xid, split_part(value, ' ', 2)::bigint AS id
+    FROM setting WHERE key = 'history_pruned_to'";
+/// From there on the log is in the order of time: so many rows are looked at, and no more. The place moves on to before the first
+/// that is not old yet. The history of a removed domain is kept for as long as the domain.
 const HISTORY: &str = concat!(
-    "DELETE FROM event WHERE ctid = ANY (ARRAY(SELECT place FROM (
-        SELECT e.ctid AS place, e.at FROM event e WHERE ",
+    "WITH oldest AS MATERIALIZED (
+        SELECT e.ctid AS place, e.xid, e.id, e.domain_id, ",
+    old!("e.at"),
+    " AS is_old FROM event e WHERE (e.xid, e.id) > ($3, $4) AND ",
     folded!(),
-    " ORDER BY e.xid, e.id LIMIT $2) oldest WHERE ",
-    old!("at"),
-    "))"
+    " ORDER BY e.xid, e.id LIMIT $2),
+    passed AS (
+        SELECT xid, id FROM (SELECT xid, id, bool_and(is_old) OVER (ORDER BY xid, id) AS passed FROM oldest) o
+        WHERE passed ORDER BY xid DESC, id DESC LIMIT 1),
+    kept AS (
+        INSERT INTO setting (key, value) SELECT 'history_pruned_to', xid || ' ' || id FROM passed
+        ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value),
+    gone AS (
+        DELETE FROM event WHERE ctid = ANY (ARRAY(
+            SELECT place FROM oldest o WHERE is_old
+                AND (SELECT d.removed_at FROM domain d WHERE d.id = o.domain_id) IS NULL)) RETURNING 1)
+    SELECT (SELECT count(*) FROM gone) AS n, (SELECT count(*) FROM oldest) AS seen, EXISTS (SELECT 1 FROM passed) AS moved"
+);
+const CLAIMS: &str = concat!(
+    "DELETE FROM claim WHERE ctid = ANY (ARRAY(SELECT ctid FROM claim WHERE domain_id IS NULL AND ",
+    old!("released_at"),
+    " ORDER BY released_at LIMIT $2))"
 );
 const ORDERS: &str = concat!(
     "DELETE FROM acme_order WHERE ctid = ANY (ARRAY(SELECT ctid FROM acme_order WHERE ",
@@ -129,8 +150,13 @@ impl PostgresStore {
         let mut transaction = self.fenced(what.at(), fence).await?;
         let old = |text| sql(text).bind(micros(age)).bind(i64::from(limit));
         let done = match what {
+            Outdated::History => {
+                let progress = history(&mut transaction, age, limit).await?;
+                transaction.commit().await?;
+                return Ok(progress);
+            }
             Outdated::Notices => transaction.execute(old(NOTICES)).await?.rows_affected(),
-            Outdated::History => transaction.execute(old(HISTORY)).await?.rows_affected(),
+            Outdated::Claims => transaction.execute(old(CLAIMS)).await?.rows_affected(),
             Outdated::Orders => transaction.execute(old(ORDERS)).await?.rows_affected(),
             Outdated::Challenges => transaction.execute(old(CHALLENGES)).await?.rows_affected(),
             Outdated::Certificates => count(&mut transaction, old(CERTIFICATES)).await?,
@@ -151,6 +177,21 @@ impl PostgresStore {
         }
         Ok(Progress::of(done, limit))
     }
+}
+
+/// There may be more as long as something goes or the place moves, also where much is spared.
+async fn history(
+    transaction: &mut Transaction<'_, Postgres>,
+    age: Duration,
+    limit: u32,
+) -> Result<Progress> {
+    let pruned = transaction.row(sql(HISTORY_PRUNED_TO)).await?;
+    let place = |row: &PgRow| Ok((row.number("xid")?, row.number("id")?));
+    let (xid, id) = pruned.as_ref().map(place).transpose()?.unwrap_or((-1, -1));
+    let step = sql(HISTORY).bind(micros(age)).bind(i64::from(limit)).bind(xid).bind(id);
+    let step = transaction.one(step).await?;
+    let (done, moved) = (step.count("n")?.into(), step.flag("moved")?);
+    Ok(Progress { done, more: step.count("seen")? >= limit && (moved || done > 0) })
 }
 
 async fn count(

@@ -86,6 +86,10 @@ impl Maintenance for SqliteStore {
         std::fs::metadata(&self.log).map_or(0, |metadata| metadata.len())
     }
 
+    async fn count_edges(&self, fence: Option<&Fence>) -> Result<u64> {
+        self.count_all_edges(fence).await
+    }
+
     async fn fold_counts(&self, fence: Option<&Fence>) -> Result<u64> {
         let mut transaction = self.fenced("fold counts", fence).await?;
         let tail = transaction.one(sql(TAIL).bind(i64::from(FOLDED))).await?;

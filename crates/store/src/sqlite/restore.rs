@@ -22,12 +22,11 @@ const COUNT: &str = "
 
 const EPOCH: &str = concat!("UPDATE revision SET epoch = ", raised!("epoch"), " RETURNING epoch");
 const VOID_CLAIMS: &str = "
-    UPDATE domain SET claimed_by = NULL, incarnation = NULL, claimed_until = NULL, claim_epoch = claim_epoch + 1,
+    UPDATE domain SET claimed_by = NULL, incarnation = NULL, claimed_until = NULL, claim_epoch = claim_epoch + 1, updated_at = $1,
         due_at = CASE WHEN queued_at IS NOT NULL AND order_id IS NULL AND wanted IS NULL AND removing_since IS NULL
                       THEN NULL ELSE $1 END
     WHERE claimed_until IS NOT NULL";
-const ORDERS_ANEW: &str =
-    "UPDATE domain SET due_at = $1 WHERE order_id IS NOT NULL AND removed_at IS NULL";
+const ORDERS_ANEW: &str = "UPDATE domain SET due_at = $1, updated_at = $1 WHERE order_id IS NOT NULL AND removed_at IS NULL";
 const DEPLOY_ANEW: &str = "
     UPDATE deployment SET updated_at = $1, revision = numbered.n + (SELECT number FROM revision)
     FROM (SELECT name, edge_group, row_number() OVER (ORDER BY revision, name, edge_group) AS n FROM deployment) numbered
@@ -36,10 +35,10 @@ const BUMP: &str = "UPDATE revision SET number = number + $1";
 const SERVED: &str = "SELECT count(certificate_id) AS n FROM deployment";
 const FORGET_SEEN: &str = "DELETE FROM observation";
 const DEPLOYING: &str = "
-    UPDATE domain SET nudged = 1, due_at = $1 WHERE state = 'CertificateDeploying' AND removed_at IS NULL";
+    UPDATE domain SET nudged = 1, due_at = $1, updated_at = $1 WHERE state = 'CertificateDeploying' AND removed_at IS NULL";
 /// What was revoked since the backup was made is only known to the CA: it is asked about every certificate, twenty a second.
 const ASK_ANEW: &str = "
-    UPDATE domain SET due_at = min(coalesce(due_at, $1 + numbered.n * 50000), $1 + numbered.n * 50000)
+    UPDATE domain SET due_at = min(coalesce(due_at, $1 + numbered.n * 50000), $1 + numbered.n * 50000), updated_at = $1
     FROM (SELECT id, row_number() OVER (ORDER BY id) AS n FROM domain
         WHERE state = 'Active' AND removed_at IS NULL AND removing_since IS NULL) numbered
     WHERE domain.id = numbered.id";

@@ -21,12 +21,35 @@ const NOTICES: &str = concat!(
     folded!(),
     " ORDER BY at LIMIT $2)"
 );
-/// From the beginning of the log, which is in the order of time: so many rows are looked at, and no more.
-const HISTORY: &str = concat!(
-    "DELETE FROM event WHERE id IN (SELECT id FROM (SELECT id, at FROM event WHERE ",
-    folded!(),
-    " ORDER BY id LIMIT $2) WHERE at < $1)"
+/// How far the history was pruned. What was spared before it is of removed domains, and goes with them.
+const HISTORY_PRUNED_TO: &str =
+    "SELECT CAST(value AS INTEGER) AS id FROM setting WHERE key = 'history_pruned_to'";
+/// From there on the log is in the order of time: so many rows are looked at, and no more.
+macro_rules! oldest {
+    () => {
+        concat!(
+            "(SELECT id, at, domain_id FROM event WHERE id > $3 AND ",
+            folded!(),
+            " ORDER BY id LIMIT $2) o"
+        )
+    };
+}
+/// How much it is, and the first that is not old yet.
+const HISTORY_SEEN: &str = concat!(
+    "SELECT count(*) AS seen, max(id) AS last, min(id) FILTER (WHERE at >= $1) AS young FROM ",
+    oldest!()
 );
+/// The history of a removed domain is kept for as long as the domain.
+const HISTORY: &str = concat!(
+    "DELETE FROM event WHERE id IN (SELECT o.id FROM ",
+    oldest!(),
+    " WHERE o.at < $1 AND NOT EXISTS (SELECT 1 FROM domain d WHERE d.id = o.domain_id AND d.removed_at IS NOT NULL))"
+);
+const HISTORY_PRUNED: &str = "
+    INSERT INTO setting (key, value) VALUES ('history_pruned_to', $1) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+const CLAIMS: &str = "
+    DELETE FROM claim WHERE rowid IN (
+        SELECT rowid FROM claim WHERE domain_id IS NULL AND released_at < $1 ORDER BY released_at LIMIT $2)";
 const ORDERS: &str = "
     DELETE FROM acme_order WHERE rowid IN (SELECT rowid FROM acme_order WHERE ended_at < $1 ORDER BY ended_at LIMIT $2)";
 const CHALLENGES: &str = "
@@ -77,8 +100,13 @@ impl Retention for SqliteStore {
         let mut transaction = self.fenced(what.at(), fence).await?;
         let old = |text| sql(text).bind(time(now().minus(age))).bind(i64::from(limit));
         let done = match what {
+            Outdated::History => {
+                let progress = history(&mut transaction, age, limit).await?;
+                transaction.commit().await?;
+                return Ok(progress);
+            }
             Outdated::Notices => transaction.execute(old(NOTICES)).await?.rows_affected(),
-            Outdated::History => transaction.execute(old(HISTORY)).await?.rows_affected(),
+            Outdated::Claims => transaction.execute(old(CLAIMS)).await?.rows_affected(),
             Outdated::Orders => transaction.execute(old(ORDERS)).await?.rows_affected(),
             Outdated::Challenges => transaction.execute(old(CHALLENGES)).await?.rows_affected(),
             Outdated::Certificates => {
@@ -116,6 +144,22 @@ impl Retention for SqliteStore {
         }
         Ok(Progress::of(done, limit))
     }
+}
+
+/// There may be more as long as something goes or the place moves, also where much is spared.
+async fn history(transaction: &mut Tx, age: Duration, limit: u32) -> Result<Progress> {
+    let pruned = transaction.row(sql(HISTORY_PRUNED_TO)).await?;
+    let from = pruned.map(|row| row.number("id")).transpose()?.unwrap_or(0);
+    let old = time(now().minus(age));
+    let window = |text| sql(text).bind(old).bind(i64::from(limit)).bind(from);
+    let looked = transaction.one(window(HISTORY_SEEN)).await?;
+    let done = transaction.execute(window(HISTORY)).await?.rows_affected();
+    let young = looked.maybe_number("young")?.map(|young| young - 1);
+    let passed = young.or(looked.maybe_number("last")?).filter(|passed| *passed > from);
+    if let Some(passed) = passed {
+        transaction.execute(sql(HISTORY_PRUNED).bind(passed.to_string())).await?;
+    }
+    Ok(Progress { done, more: looked.count("seen")? >= limit && (passed.is_some() || done > 0) })
 }
 
 /// The history first, as much of it as may go in this step; then the rest. Gives how many rows went.

@@ -237,7 +237,10 @@ impl Tx {
 
     pub(super) async fn rows(&mut self, statement: Statement<Sqlite>) -> Result<Vec<SqliteRow>> {
         let at = self.at;
-        let result = self.connection()?.fetch_all(statement).await;
+        let connection = self.connection()?;
+        #[cfg(test)]
+        crate::plans::measure(at, connection).await;
+        let result = connection.fetch_all(statement).await;
         result.map_err(|source| self.failed(at, source))
     }
 
@@ -255,7 +258,10 @@ impl Tx {
         statement: Statement<Sqlite>,
     ) -> Result<SqliteQueryResult> {
         let at = self.at;
-        let result = self.connection()?.execute(statement).await;
+        let connection = self.connection()?;
+        #[cfg(test)]
+        crate::plans::measure(at, connection).await;
+        let result = connection.execute(statement).await;
         result.map_err(|source| self.failed(at, source))
     }
 

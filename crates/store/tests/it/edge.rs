@@ -289,6 +289,10 @@ async fn who_is_far_behind_is_counted_so_far(raw: Raw) {
     ))
     .await;
     let behind = async || raw.store.edges().await.unwrap()[0].behind;
+    // A reader stops after a hundred; who counts for all goes on, and writes only what has changed.
+    assert_eq!(behind().await, 101);
+    assert_eq!(raw.store.count_edges(None).await.unwrap(), 1);
+    assert_eq!(raw.store.count_edges(None).await.unwrap(), 0);
     assert_eq!(behind().await, u64::from(COUNTED));
     raw.execute("DELETE FROM deployment WHERE revision > 20").await;
     assert_eq!(behind().await, 20);

@@ -35,6 +35,7 @@ mod lane;
 mod list;
 mod maintenance;
 mod order;
+mod outage;
 mod postgres;
 mod queue;
 mod removal;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use holdfast_model::{Outcome, Wanted};
 use holdfast_store::{
-    DomainPatch, Error, EventCursor, NewEdge, Outdated, Page, Revision, SharedStore,
+    ClaimRequest, DomainPatch, Error, EventCursor, NewEdge, Outdated, Page, Revision, SharedStore,
 };
 
 use crate::{kit::*, raw::Raw};
@@ -21,6 +21,8 @@ raw_on_both! {
     a_removed_domain_goes_with_all_that_was_its_own,
     a_long_history_goes_in_steps,
     of_a_domain_that_lives_the_old_history_goes,
+    the_history_of_a_removed_domain_stays_for_as_long_as_the_domain,
+    a_claim_that_was_released_goes_and_those_of_domains_stay,
     a_superseded_certificate_goes_after_its_end,
     what_can_be_gone_back_to_stays,
     an_edge_behind_the_deleted_tombstones_lists_anew,
@@ -228,4 +230,71 @@ async fn ended_orders_go(raw: Raw) {
     assert_eq!(prune(&store, Outdated::Orders, Duration::ZERO).await, 7);
     assert_eq!(raw.number("SELECT count(*) FROM acme_order WHERE ended_at IS NULL").await, 1);
     assert_eq!(raw.number("SELECT count(*) FROM acme_order").await, 1);
+}
+
+/// The history of a removed domain is spared, and what comes after it is found without looking at it again.
+async fn the_history_of_a_removed_domain_stays_for_as_long_as_the_domain(raw: Raw) {
+    let store = raw.store.clone();
+    let gone = active(&store, "gone.example.com", "1").await;
+    remove(&store, gone.id).await;
+    let lives = active(&store, "lives.example.com", "2").await;
+    fold(&store).await;
+    let history = async |id| {
+        let page = Page { limit: 100, after: None };
+        store.history(id, &page).await.unwrap().items.len()
+    };
+    let (spared, before) = (history(gone.id).await, history(lives.id).await);
+    assert!(spared > 6 && before > 6);
+    raw.execute(&format!("UPDATE event SET at = {}", raw.days_ago(401))).await;
+    prune(&store, Outdated::History, DAY * 400).await;
+    assert_eq!((history(gone.id).await, history(lives.id).await), (spared, 0));
+
+    renew(&store, lives.id, "3").await;
+    fold(&store).await;
+    let young = history(lives.id).await;
+    assert!(young > 3);
+    assert_eq!(prune(&store, Outdated::History, DAY * 400).await, 0);
+    let place = raw.number("SELECT count(*) FROM setting WHERE key = 'history_pruned_to'").await;
+    assert_eq!(place, 1);
+    raw.execute(&format!("UPDATE event SET at = {}", raw.days_ago(401))).await;
+    // One step is enough: what was spared is not among the rows that are looked at.
+    let step = store.prune(None, Outdated::History, DAY * 400, 3).await.unwrap();
+    assert!(step.done == 3 && step.more, "{step:?}");
+    prune(&store, Outdated::History, DAY * 400).await;
+    assert_eq!((history(gone.id).await, history(lives.id).await), (spared, 0));
+
+    prune(&store, Outdated::Removed, Duration::ZERO).await;
+    assert_eq!(history(gone.id).await, 0);
+    assert!(store.domain(gone.id).await.unwrap().is_none());
+}
+
+async fn a_claim_that_was_released_goes_and_those_of_domains_stay(raw: Raw) {
+    let store = raw.store.clone();
+    let gone = active(&store, "gone.example.com", "1").await;
+    remove(&store, gone.id).await;
+    for (resource, released) in [("old", true), ("young", true), ("held", false)] {
+        let (resource, orchestration_id) = (resource.to_owned(), format!("id of {resource}"));
+        let request = ClaimRequest {
+            resource: resource.clone(),
+            name: None,
+            orchestration_id: orchestration_id.clone(),
+        };
+        store.claim_resource(&request).await.unwrap();
+        if released {
+            store.release_resource(&resource, &orchestration_id).await.unwrap();
+        }
+    }
+    let old = format!(
+        "UPDATE claim SET released_at = {} WHERE released_at IS NOT NULL AND resource <> 'young'",
+        raw.days_ago(401)
+    );
+    raw.execute(&old).await;
+    assert_eq!(prune(&store, Outdated::Claims, DAY * 400).await, 1);
+    assert_eq!(
+        raw.number("SELECT count(*) FROM claim WHERE resource IN ('young', 'held')").await,
+        2
+    );
+    // What a replay is told by.
+    assert!(store.claim_on(&gone.resource).await.unwrap().unwrap().released_at.is_some());
+    assert_eq!(store.claim_on("old").await.unwrap(), None);
 }

@@ -25,16 +25,24 @@ impl Stored {
             (0..CERTIFICATES).map(|n| format!("{prefix}n{n}.{}", self.suffix)).collect();
         let took = api.provision(&prefix, &names, PATIENCE).await?;
         self.samples.issued_rate.push(f64::from(CERTIFICATES) / took.as_secs_f64());
-        // Of each run others, which all have the certificate that they were seeded with.
-        let first = (self.works - 1) * CERTIFICATES + 1;
-        let names: Vec<_> = (first..first + CERTIFICATES)
-            .filter(|n| *n < self.size)
-            .map(|n| format!("d{n:06}.{}", self.suffix))
-            .collect();
+        let names = renewed(self.works, self.size).map(|n| format!("d{n:06}.{}", self.suffix));
+        let names: Vec<_> = names.collect();
+        ensure!(!names.is_empty(), "there is nothing to renew among {} domains", self.size);
         let took = renew(api, &names).await?;
         self.samples.renewed_rate.push(names.len() as f64 / took.as_secs_f64());
         Ok(())
     }
+}
+
+/// The numbers of those that a run renews, from the first run on: others than the run before, as far as there are others, and from
+/// the beginning again after the last.
+fn renewed(run: u32, size: u32) -> impl Iterator<Item = u32> {
+    let others = size.saturating_sub(1);
+    let first = u64::from(run.saturating_sub(1)) * u64::from(CERTIFICATES);
+    (0..CERTIFICATES.min(others)).map(move |n| {
+        let place = (first + u64::from(n)) % u64::from(others);
+        1 + u32::try_from(place).unwrap_or(0)
+    })
 }
 
 async fn renew(api: &Api, names: &[String]) -> Result<Duration> {
@@ -61,4 +69,25 @@ async fn renew(api: &Api, names: &[String]) -> Result<Duration> {
 
 fn fingerprint(domain: &Value) -> Option<String> {
     domain.pointer("/certificate/sha256")?.as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_run_renews_as_many() {
+        for (size, each) in [(1_000, 300), (100_000, 300), (200, 199)] {
+            for run in 1..=9 {
+                let mut numbers: Vec<_> = renewed(run, size).collect();
+                assert!(numbers.iter().all(|n| (1..size).contains(n)), "{run} of {size}");
+                numbers.sort_unstable();
+                numbers.dedup();
+                assert_eq!(numbers.len(), each, "{run} of {size}");
+            }
+        }
+        let first: Vec<_> = renewed(1, 1_000).collect();
+        assert!(renewed(2, 1_000).all(|n| !first.contains(&n)));
+        assert_eq!(renewed(5, 1).count(), 0);
+    }
 }

@@ -1,0 +1,69 @@
+//! What is scheduled, and that it is what was configured.
+
+use std::collections::BTreeSet;
+
+use holdfast_store::{MasterKey, OpenOptions};
+use holdfast_testkit::Scratch;
+
+use super::*;
+
+async fn stored(directory: &Scratch) -> SharedStore {
+    let url = format!("sqlite:{}", directory.path().join("holdfast.db").display());
+    holdfast_store::migrate(&url).await.unwrap();
+    let key = Some(MasterKey::generate().unwrap());
+    holdfast_store::open(&url, key, &OpenOptions::default()).await.unwrap()
+}
+
+#[tokio::test]
+async fn every_kind_that_may_be_over_is_pruned_by_one_task() {
+    let directory = Scratch::new().unwrap();
+    let store = stored(&directory).await;
+    let scheduled: Vec<_> = chores(&store, "here", MINUTE, Retention::default());
+    let scheduled: Vec<_> = scheduled.iter().map(Task::name).collect();
+    assert_eq!(scheduled.iter().collect::<BTreeSet<_>>().len(), scheduled.len());
+    for what in Outdated::ALL {
+        let tasks: Vec<_> = pruned(Retention::default()).filter(|one| one.1 == what).collect();
+        assert_eq!(tasks.len(), 1, "{what:?}: {tasks:?}");
+        assert!(scheduled.contains(&tasks[0].0), "{what:?} is not scheduled");
+    }
+    for other in ["fold-counts", "count-edges", "forget-edges", "reseal-values", "sweep-renewals"] {
+        assert!(scheduled.contains(&other), "{other}");
+    }
+}
+
+#[test]
+fn what_users_choose_is_kept_for_as_long_as_they_say() {
+    let retention = Retention { history: 91 * DAY, removed: 17 * DAY };
+    let age = |what| pruned(retention).find(|one| one.1 == what).unwrap().2;
+    assert_eq!(age(Outdated::History), 91 * DAY);
+    assert_eq!(age(Outdated::Removed), 17 * DAY);
+    assert_eq!(age(Outdated::Claims), 17 * DAY);
+    assert_eq!(age(Outdated::Notices), 90 * DAY, "not for users to choose");
+}
+
+/// As after a crash in the middle of `key rotate`: the task finds it, and ends it in steps.
+#[tokio::test]
+async fn a_rotation_that_was_cut_short_is_ended_by_the_task() {
+    let directory = Scratch::new().unwrap();
+    let store = stored(&directory).await;
+    store.cluster_secret().await.unwrap();
+    let (rotation, actor) = (
+        Rotating::default(),
+        Actor { instance: "here".to_owned(), name: "maintenance".to_owned() },
+    );
+    let step = async || reseal_some(&store, &rotation, &actor).await.unwrap();
+    assert_eq!(step().await, Progress::default(), "nothing is rotated");
+    store.new_data_key().await.unwrap();
+    assert!(store.is_rotating().await.unwrap());
+    let mut resealed = 0;
+    loop {
+        let progress = step().await;
+        resealed += progress.done;
+        if !progress.more {
+            break;
+        }
+    }
+    assert!(resealed >= 1, "{resealed}");
+    assert!(!store.is_rotating().await.unwrap() && rotation.lock().await.is_none());
+    assert_eq!(step().await, Progress::default(), "it has ended");
+}
