@@ -8,6 +8,7 @@ use holdfast_gateway::point::Point;
 use instant_acme::{AccountCredentials, NewOrder, OrderStatus, RevocationRequest};
 use rcgen::KeyPair;
 use serde_json::Value;
+use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::world::{RETRIES, World, csr, identifiers, kind, problem};
@@ -197,7 +198,8 @@ async fn certificates_are_forgotten_some_days_after_their_end() {
     edit_certificates(data.path(), |row| {
         let ended = [("long.test", 8), ("yesterday.test", 1)];
         if let Some((_, days)) = ended.iter().find(|(name, _)| row["names"][0] == *name) {
-            let end = time::OffsetDateTime::now_utc() - time::Duration::days(*days);
+            let begun = OffsetDateTime::parse(row["not_before"].as_str().unwrap(), &Rfc3339);
+            let end = begun.unwrap() - time::Duration::days(*days);
             row["not_after"] = end.format(&Rfc3339).unwrap().into();
         }
     });
