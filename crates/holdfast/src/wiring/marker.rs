@@ -26,7 +26,8 @@ impl<'a> Marker<'a> {
     pub(crate) fn of(config: &'a Config) -> Option<Self> {
         let DatabaseUrl::Sqlite(database) = &config.database.url else { return None };
         let key = config.security.master_key_file.as_ref()?;
-        let places = [key.as_path(), database.as_path()].map(|file| file.with_added_extension("in-use"));
+        let places =
+            [key.as_path(), database.as_path()].map(|file| file.with_added_extension("in-use"));
         Some(Self { places, database })
     }
 
