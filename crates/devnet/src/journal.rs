@@ -343,7 +343,7 @@ mod tests {
         files::write(Point::FILE_OTHER, &path, torn, Access::Private).unwrap();
         std::fs::create_dir(path.with_added_extension("damaged")).unwrap();
         let lines = noted(&path, &[("d", 4.into())]).await;
-        assert_eq!(shape(&lines), [("c", &Value::from(3))]);
+        assert_eq!(shape(&lines), [("c", Value::from(3))]);
         let text = std::fs::read(&path).unwrap();
         assert!(text.starts_with(torn) && text.ends_with(b"\"row\":4}\n"));
     }

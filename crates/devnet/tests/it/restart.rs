@@ -245,7 +245,6 @@ async fn an_order_that_failed_and_is_forgotten_has_replaced_nothing() {
         let mut failed = account.new_order(&replaces()).await.unwrap();
         let mut authorizations = failed.authorizations();
         authorizations.next().await.unwrap().unwrap().deactivate().await.unwrap();
-        drop(authorizations);
         let url = failed.url().to_owned();
         for n in 0..3 {
             world.issue(&account, &[format!("n{round}{n}.test").as_str()]).await.unwrap();

@@ -11,7 +11,7 @@ async fn stored(directory: &Scratch) -> SharedStore {
     let url = format!("sqlite:{}", directory.path().join("holdfast.db").display());
     holdfast_store::migrate(&url).await.unwrap();
     let key = Some(MasterKey::generate().unwrap());
-    holdfast_store::open(&url, key, &OpenOptions::default()).await.unwrap()
+    holdfast_store::open(&url, key, OpenOptions::default()).await.unwrap()
 }
 
 #[tokio::test]

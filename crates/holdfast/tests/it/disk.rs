@@ -108,7 +108,7 @@ async fn a_key_in_a_directory_that_cannot_be_written_is_no_obstacle() {
 #[tokio::test]
 async fn a_replica_whose_file_is_deleted_ends_at_once() {
     let network = Network::start().await;
-    let mut replica = Replica::start(&network, Database::Sqlite, "").await;
+    let replica = Replica::start(&network, Database::Sqlite, "").await;
     std::fs::remove_file(replica.scratch.path().join("holdfast.db")).unwrap();
     let status = replica.process().wait(LATER).await.unwrap();
     let log = replica.process().log();

@@ -242,7 +242,7 @@ async fn an_account_whose_key_was_changed_since_the_backup_is_one_cause_for_all_
 async fn told_of(replica: &Replica, codes: &[&str]) {
     eventually(SOON, "the alerts", async || match alerts(replica) {
         told if told == codes => Ok(()),
-        other => Err(other),
+        told => Err(told.join(", ")),
     })
     .await;
 }
