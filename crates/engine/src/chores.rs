@@ -34,7 +34,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// How long what users may choose is kept. The rest is in [`KEPT`].
+/// How long what users may choose is kept. The rest is in `KEPT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
     /// Transitions.
