@@ -9,179 +9,62 @@ pub(crate) struct Migration {
     pub(crate) sql: &'static str,
 }
 
+/// One step, read at compile time.
+macro_rules! step {
+    ($database:literal, $version:literal, $number:literal, $name:literal) => {
+        Migration {
+            version: $version,
+            name: $name,
+            sql: include_str!(concat!(
+                "../migrations/",
+                $database,
+                "/",
+                $number,
+                "_",
+                $name,
+                ".sql"
+            )),
+        }
+    };
+}
+
+/// The same steps for both databases, each in its own words.
+macro_rules! steps {
+    ($database:literal) => {
+        &[
+            step!($database, 1, "0001", "begin"),
+            step!($database, 2, "0002", "cluster"),
+            step!($database, 3, "0003", "webhook"),
+            step!($database, 4, "0004", "edge"),
+            step!($database, 5, "0005", "lanes"),
+            step!($database, 6, "0006", "ending"),
+            step!($database, 7, "0007", "turns"),
+            step!($database, 8, "0008", "departure"),
+            step!($database, 9, "0009", "session"),
+            step!($database, 10, "0010", "refusal"),
+            step!($database, 11, "0011", "retention"),
+            step!($database, 12, "0012", "restore"),
+            step!($database, 13, "0013", "clock"),
+            step!($database, 14, "0014", "pause"),
+            step!($database, 15, "0015", "unusable"),
+            step!($database, 16, "0016", "chain"),
+            step!($database, 17, "0017", "released"),
+            step!($database, 18, "0018", "superseded"),
+            step!($database, 19, "0019", "floor"),
+            step!($database, 20, "0020", "tombstone"),
+            step!($database, 21, "0021", "rotation"),
+            step!($database, 22, "0022", "behind"),
+            step!($database, 23, "0023", "gone"),
+            step!($database, 24, "0024", "sealed"),
+        ]
+    };
+}
+
 /// PostgreSQL's.
-pub(crate) const POSTGRES: &[Migration] = &[
-    Migration {
-        version: 1,
-        name: "begin",
-        sql: include_str!("../migrations/postgres/0001_begin.sql"),
-    },
-    Migration {
-        version: 2,
-        name: "cluster",
-        sql: include_str!("../migrations/postgres/0002_cluster.sql"),
-    },
-    Migration {
-        version: 3,
-        name: "webhook",
-        sql: include_str!("../migrations/postgres/0003_webhook.sql"),
-    },
-    Migration {
-        version: 4,
-        name: "edge",
-        sql: include_str!("../migrations/postgres/0004_edge.sql"),
-    },
-    Migration {
-        version: 5,
-        name: "lanes",
-        sql: include_str!("../migrations/postgres/0005_lanes.sql"),
-    },
-    Migration {
-        version: 6,
-        name: "ending",
-        sql: include_str!("../migrations/postgres/0006_ending.sql"),
-    },
-    Migration {
-        version: 7,
-        name: "turns",
-        sql: include_str!("../migrations/postgres/0007_turns.sql"),
-    },
-    Migration {
-        version: 8,
-        name: "departure",
-        sql: include_str!("../migrations/postgres/0008_departure.sql"),
-    },
-    Migration {
-        version: 9,
-        name: "session",
-        sql: include_str!("../migrations/postgres/0009_session.sql"),
-    },
-    Migration {
-        version: 10,
-        name: "refusal",
-        sql: include_str!("../migrations/postgres/0010_refusal.sql"),
-    },
-    Migration {
-        version: 11,
-        name: "retention",
-        sql: include_str!("../migrations/postgres/0011_retention.sql"),
-    },
-    Migration {
-        version: 12,
-        name: "restore",
-        sql: include_str!("../migrations/postgres/0012_restore.sql"),
-    },
-    Migration {
-        version: 13,
-        name: "clock",
-        sql: include_str!("../migrations/postgres/0013_clock.sql"),
-    },
-    Migration {
-        version: 14,
-        name: "pause",
-        sql: include_str!("../migrations/postgres/0014_pause.sql"),
-    },
-    Migration {
-        version: 15,
-        name: "unusable",
-        sql: include_str!("../migrations/postgres/0015_unusable.sql"),
-    },
-    Migration {
-        version: 16,
-        name: "chain",
-        sql: include_str!("../migrations/postgres/0016_chain.sql"),
-    },
-    Migration {
-        version: 17,
-        name: "growth",
-        sql: include_str!("../migrations/postgres/0017_growth.sql"),
-    },
-];
+pub(crate) const POSTGRES: &[Migration] = steps!("postgres");
 
 /// SQLite's.
-pub(crate) const SQLITE: &[Migration] = &[
-    Migration {
-        version: 1,
-        name: "begin",
-        sql: include_str!("../migrations/sqlite/0001_begin.sql"),
-    },
-    Migration {
-        version: 2,
-        name: "cluster",
-        sql: include_str!("../migrations/sqlite/0002_cluster.sql"),
-    },
-    Migration {
-        version: 3,
-        name: "webhook",
-        sql: include_str!("../migrations/sqlite/0003_webhook.sql"),
-    },
-    Migration { version: 4, name: "edge", sql: include_str!("../migrations/sqlite/0004_edge.sql") },
-    Migration {
-        version: 5,
-        name: "lanes",
-        sql: include_str!("../migrations/sqlite/0005_lanes.sql"),
-    },
-    Migration {
-        version: 6,
-        name: "ending",
-        sql: include_str!("../migrations/sqlite/0006_ending.sql"),
-    },
-    Migration {
-        version: 7,
-        name: "turns",
-        sql: include_str!("../migrations/sqlite/0007_turns.sql"),
-    },
-    Migration {
-        version: 8,
-        name: "departure",
-        sql: include_str!("../migrations/sqlite/0008_departure.sql"),
-    },
-    Migration {
-        version: 9,
-        name: "session",
-        sql: include_str!("../migrations/sqlite/0009_session.sql"),
-    },
-    Migration {
-        version: 10,
-        name: "refusal",
-        sql: include_str!("../migrations/sqlite/0010_refusal.sql"),
-    },
-    Migration {
-        version: 11,
-        name: "retention",
-        sql: include_str!("../migrations/sqlite/0011_retention.sql"),
-    },
-    Migration {
-        version: 12,
-        name: "restore",
-        sql: include_str!("../migrations/sqlite/0012_restore.sql"),
-    },
-    Migration {
-        version: 13,
-        name: "clock",
-        sql: include_str!("../migrations/sqlite/0013_clock.sql"),
-    },
-    Migration {
-        version: 14,
-        name: "pause",
-        sql: include_str!("../migrations/sqlite/0014_pause.sql"),
-    },
-    Migration {
-        version: 15,
-        name: "unusable",
-        sql: include_str!("../migrations/sqlite/0015_unusable.sql"),
-    },
-    Migration {
-        version: 16,
-        name: "chain",
-        sql: include_str!("../migrations/sqlite/0016_chain.sql"),
-    },
-    Migration {
-        version: 17,
-        name: "growth",
-        sql: include_str!("../migrations/sqlite/0017_growth.sql"),
-    },
-];
+pub(crate) const SQLITE: &[Migration] = steps!("sqlite");
 
 /// The newest step known.
 pub(crate) fn newest(steps: &[Migration]) -> i64 {

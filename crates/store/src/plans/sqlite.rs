@@ -70,7 +70,7 @@ const EXCEPTIONS: &[Exception] = &[
         because: "what an edge refuses is little",
     },
     Exception {
-        contains: "UPDATE edge SET counted_behind",
+        contains: "INSERT INTO edge_count",
         because: "counted by one for all, and up to a bound",
     },
     Exception {

@@ -92,18 +92,16 @@ const CERTIFICATES: &str = concat!(
 
 /// Whoever writes a deployment takes the counter first, and so do we: the other way round, each would wait for the other.
 const LOCK_REVISION: &str = "SELECT floor FROM revision FOR UPDATE";
-/// By revision, which is the order of time: so many are looked at. The floor rises above what is deleted: who is behind it has not heard of all of that, and lists anew.
+/// Not while the domain's removal waits for an edge. The floor rises above what is deleted: an edge behind it may not have heard of
+/// all of that, and lists anew.
 const TOMBSTONES: &str = concat!(
     "WITH gone AS (
         DELETE FROM deployment WHERE ctid = ANY (ARRAY(
-            SELECT place FROM (
-                SELECT p.ctid AS place, p.domain_id, p.edge_group, p.updated_at FROM deployment p
-                WHERE p.certificate_id IS NULL ORDER BY p.revision LIMIT $2) oldest
-            WHERE ",
-    old!("updated_at"),
-    "       AND edge_group IS DISTINCT FROM (
-                SELECT d.edge_group FROM domain d WHERE d.id = oldest.domain_id AND d.removed_at IS NULL)))
-            AND certificate_id IS NULL
+            SELECT p.ctid FROM deployment p WHERE p.certificate_id IS NULL AND ",
+    old!("p.updated_at"),
+    "       AND p.edge_group IS DISTINCT FROM (
+                SELECT d.edge_group FROM domain d WHERE d.id = p.domain_id AND d.removed_at IS NULL)
+            ORDER BY p.updated_at LIMIT $2)) AND certificate_id IS NULL
         RETURNING revision),
     raised AS (
         UPDATE revision SET floor = greatest(floor, (SELECT max(revision) FROM gone)) WHERE EXISTS (SELECT 1 FROM gone))

@@ -49,16 +49,17 @@ macro_rules! refused {
 macro_rules! select_edge {
     ($where:literal) => {
         concat!(
-            "SELECT e.*, e.last_seen_at > $1 AND e.last_seen_at <= $1 + 35000000 AS live,
-                (SELECT CASE WHEN count(*) > 100 THEN max(count(*), e.counted_behind) ELSE count(*) END FROM (",
+            "SELECT e.id, e.name, e.edge_group, e.last_seen_at, e.epoch, e.revision, e.error_code, e.error_detail,
+                e.agent_version, e.agent_target, e.agent_mode, e.last_seen_at > $1 AND e.last_seen_at <= $1 + 35000000 AS live,
+                (SELECT CASE WHEN count(*) > 100 THEN max(count(*), coalesce(k.behind, 0)) ELSE count(*) END FROM (",
             newer!("101"),
             ") newer) AS behind,
-                (SELECT CASE WHEN count(*) > 100 THEN max(count(*), e.counted_refusals) ELSE count(*) END FROM (",
+                (SELECT CASE WHEN count(*) > 100 THEN max(count(*), coalesce(k.refusals, 0)) ELSE count(*) END FROM (",
             refused!("101"),
             ") refused) AS refusals,
                 (SELECT count(*) FROM stranger s WHERE s.edge_id = e.id) AS strangers,
                 (SELECT count(*) FROM stranger s WHERE s.edge_id = e.id AND s.shadows) AS shadows
-            FROM edge e WHERE ",
+            FROM edge e LEFT JOIN edge_count k ON k.edge_id = e.id WHERE ",
             $where
         )
     };
@@ -72,8 +73,9 @@ const COUNT: &str = concat!(
     ") newer) AS behind, (SELECT count(*) FROM (",
     refused!("10000"),
     ") refused) AS refusals FROM edge e)
-    UPDATE edge SET counted_behind = c.behind, counted_refusals = c.refusals FROM counted c
-    WHERE c.id = edge.id AND (edge.counted_behind, edge.counted_refusals) IS NOT (c.behind, c.refusals)"
+    INSERT INTO edge_count AS k (edge_id, behind, refusals) SELECT id, behind, refusals FROM counted WHERE true
+    ON CONFLICT (edge_id) DO UPDATE SET behind = excluded.behind, refusals = excluded.refusals
+    WHERE (k.behind, k.refusals) IS NOT (excluded.behind, excluded.refusals)"
 );
 // Who met one of another group has dismissed it before.
 const REGISTER: &str = "

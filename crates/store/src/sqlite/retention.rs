@@ -65,14 +65,13 @@ const CERTIFICATES: &str = "
     RETURNING id";
 const KEY: &str = "DELETE FROM sealed WHERE owner = 'certificate' AND id = $1";
 
-/// By revision, which is the order of time: so many are looked at.
+/// Not while the domain's removal waits for an edge.
 const TOMBSTONES: &str = "
     DELETE FROM deployment WHERE rowid IN (
-        SELECT place FROM (
-            SELECT p.rowid AS place, p.domain_id, p.edge_group, p.updated_at FROM deployment p
-            WHERE p.certificate_id IS NULL AND p.revision > 0 ORDER BY p.revision LIMIT $2) oldest
-        WHERE updated_at < $1 AND NOT EXISTS (SELECT 1 FROM domain d
-            WHERE d.id = oldest.domain_id AND d.removed_at IS NULL AND d.edge_group = oldest.edge_group))
+        SELECT p.rowid FROM deployment p WHERE p.certificate_id IS NULL AND p.updated_at < $1
+            AND NOT EXISTS (SELECT 1 FROM domain d
+                WHERE d.id = p.domain_id AND d.removed_at IS NULL AND d.edge_group = p.edge_group)
+        ORDER BY p.updated_at LIMIT $2)
     RETURNING revision";
 /// Above what was deleted: who is behind it has not heard of all of that, and lists anew.
 const RAISE_FLOOR: &str = "UPDATE revision SET floor = max(floor, $1)";

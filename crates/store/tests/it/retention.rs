@@ -27,6 +27,7 @@ raw_on_both! {
     what_can_be_gone_back_to_stays,
     an_edge_behind_the_deleted_tombstones_lists_anew,
     the_tombstone_of_a_group_that_was_left_goes,
+    tombstones_go_past_removals_that_wait,
     ended_orders_go,
 }
 
@@ -214,6 +215,21 @@ async fn the_tombstone_of_a_group_that_was_left_goes(raw: Raw) {
     assert_eq!(prune(&store, Outdated::Tombstones, Duration::ZERO).await, 1);
     assert_eq!(raw.number("SELECT count(*) FROM deployment").await, 1);
     assert_eq!(store.changes("eu", Revision::default(), 10).await.unwrap().items.len(), 1);
+}
+
+async fn tombstones_go_past_removals_that_wait(raw: Raw) {
+    let (store, who) = (raw.store.clone(), claimant("w"));
+    for n in 0..10 {
+        let domain = active(&store, &format!("n{n}.example.com"), &format!("{n}")).await;
+        store.remove(domain.id, false, &actor()).await.unwrap();
+        let torn = store.begin_teardown(&claim_one(&store, &who).await).await.unwrap();
+        // As many removals wait for an edge as one step may delete.
+        if n >= 3 {
+            store.finish_removal(&torn, &actor()).await.unwrap();
+        }
+    }
+    assert_eq!(prune(&store, Outdated::Tombstones, Duration::ZERO).await, 7);
+    assert_eq!(raw.number("SELECT count(*) FROM deployment").await, 3);
 }
 
 async fn ended_orders_go(raw: Raw) {

@@ -1,0 +1,3 @@
+-- Replaced by the index `sealed_by_key`.
+
+DROP INDEX sealed_under;
