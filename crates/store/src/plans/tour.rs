@@ -10,7 +10,7 @@ use crate::{
     DomainPatch, EdgeAgent, EdgeReport, EventCursor, Fence, Import, LeaseHome, MasterKey, Names,
     NewDelivery, NewDomain, NewEdge, NewReplica, NewToken, NewWebhook, Observation, Outdated, Page,
     Products, ReportOrder, Resealing, Revision, Scope, Search, Secret, SharedStore, StandingAlert,
-    Stranger, TaskRun, Then,
+    Stranger, TaskRun, Then, UNUSABLE,
 };
 
 const PAGE: Page = Page { limit: 10, after: None };
@@ -212,8 +212,12 @@ async fn edges(
     let error = Some(Note::new("edge-refused", "no room"));
     let report = |sequence, found: &[Stranger], adopted| EdgeReport {
         up_to: recent,
-        observations: [&shop, &asked]
-            .map(|one| Observation { domain: one.id, sha256: None, error: error.clone() })
+        observations: [(&shop, "edge-refused"), (&asked, UNUSABLE)]
+            .map(|(one, code)| Observation {
+                domain: one.id,
+                sha256: None,
+                error: Some(Note::new(code, "no room")),
+            })
             .to_vec(),
         strangers: Some(found.to_vec()),
         adopted,
