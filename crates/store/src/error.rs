@@ -122,6 +122,11 @@ pub enum Error {
     /// A sealed value did not open: it was altered, moved to another row, or its key is gone.
     #[error("a sealed {0} does not open: it was altered, or moved from another row")]
     Unsealable(&'static str),
+    /// The data key that seals does not open under the right master key.
+    #[error(
+        "data key {0}, in table sealing_key, was altered and does not open; restore the database from a backup"
+    )]
+    DamagedKey(i64),
     /// What is stored is not what was written.
     #[error("the stored {0} was altered")]
     Altered(&'static str),

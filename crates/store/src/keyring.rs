@@ -52,17 +52,21 @@ impl Keyring {
         self.write().master = Some(master);
     }
 
-    /// Makes these the keys; what is not among them is gone from the database, and must seal nothing any more.
+    /// Makes these the keys; what is not among them is gone from the database, and must seal nothing any more. One that does not open
+    /// is passed over: what was sealed under it is lost, all else is not. Without the newest nothing can be sealed.
     pub(crate) fn load(&self, wrapped: &[WrappedKey]) -> Result<()> {
         let mut ring = self.write();
         let mut keys = HashMap::with_capacity(wrapped.len());
         for key in wrapped {
             let known = ring.keys.get(&key.id).cloned();
             let opened = match known {
-                Some(known) => known,
-                None => Arc::new(unwrap(ring.master.as_ref().ok_or(Error::NoMasterKey)?, key)?),
+                Some(known) => Some(known),
+                None => {
+                    let master = ring.master.as_ref().ok_or(Error::NoMasterKey)?;
+                    unless_newest(key, wrapped, unwrap(master, key))?.map(Arc::new)
+                }
             };
-            keys.insert(key.id, opened);
+            keys.extend(opened.map(|opened| (key.id, opened)));
         }
         if keys.len() != ring.keys.len() || keys.keys().any(|id| !ring.keys.contains_key(id)) {
             ring.generation += 1;
@@ -106,9 +110,26 @@ pub(crate) fn make(master: &MasterKey, id: i64) -> Result<WrappedKey> {
     wrap(master, id, random::<32>()?.as_ref())
 }
 
-/// Wraps a data key under another master key.
-pub(crate) fn rewrap(old: &MasterKey, new: &MasterKey, key: &WrappedKey) -> Result<WrappedKey> {
-    wrap(new, key.id, open_wrapped(old, key)?.expose())
+/// Wraps the data keys under another master key; one that does not open stays as it is.
+pub(crate) fn rewrap(
+    old: &MasterKey,
+    new: &MasterKey,
+    keys: &[WrappedKey],
+) -> Result<Vec<WrappedKey>> {
+    let again = |key: &WrappedKey| wrap(new, key.id, open_wrapped(old, key)?.expose());
+    let rewrapped = keys.iter().map(|key| unless_newest(key, keys, again(key)));
+    rewrapped.filter_map(Result::transpose).collect()
+}
+
+/// That a data key does not open matters for the newest only.
+fn unless_newest<T>(key: &WrappedKey, all: &[WrappedKey], opened: Result<T>) -> Result<Option<T>> {
+    match opened {
+        Err(error) if all.iter().any(|other| other.id > key.id) => {
+            tracing::error!(data_key = key.id, %error, "an old data key does not open: what is sealed under it is lost");
+            Ok(None)
+        }
+        opened => opened.map(Some),
+    }
 }
 
 fn wrap(master: &MasterKey, id: i64, data_key: &[u8]) -> Result<WrappedKey> {
@@ -125,7 +146,7 @@ fn open_wrapped(master: &MasterKey, key: &WrappedKey) -> Result<Secret> {
         return Err(Error::WrongMasterKey { expected: key.master.clone(), given: master.id() });
     }
     let opened = SealingKey::new(&master.wrapping_key())?.open(&context(key.id), &key.wrapped);
-    opened.ok_or(Error::Unsealable("data key"))
+    opened.ok_or(Error::DamagedKey(key.id))
 }
 
 fn context(id: i64) -> String {
@@ -201,9 +222,27 @@ mod tests {
         let place = Place::CLUSTER_SECRET;
         let sealed = ring.seal(place, &Secret::from("hush".to_owned())).unwrap();
         let new = MasterKey::generate().unwrap();
-        let rewrapped = rewrap(&ring.master().unwrap(), &new, &keys[0]).unwrap();
+        let rewrapped = rewrap(&ring.master().unwrap(), &new, &keys).unwrap();
         let other = Keyring::new(Some(new));
-        other.load(&[rewrapped]).unwrap();
+        other.load(&rewrapped).unwrap();
         assert!(other.open(place, &sealed.value).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_damaged_key_takes_only_its_own_values_with_it() {
+        let (ring, mut keys) = ring(&[1, 2]);
+        let (master, new) = (ring.master().unwrap(), MasterKey::generate().unwrap());
+        let place = Place::CLUSTER_SECRET;
+        let sealed = ring.seal(place, &Secret::from("hush".to_owned())).unwrap();
+        keys[0].wrapped[20] ^= 1;
+        for (master, keys) in [(&master, &keys), (&new, &rewrap(&master, &new, &keys).unwrap())] {
+            let other = Keyring::new(Some(master.clone()));
+            other.load(keys).unwrap();
+            assert!(other.open(place, &sealed.value).unwrap().is_some());
+        }
+        keys[1].wrapped[20] ^= 1;
+        let refused = Keyring::new(Some(master.clone())).load(&keys);
+        assert!(matches!(refused, Err(Error::DamagedKey(2))));
+        assert!(matches!(rewrap(&master, &new, &keys), Err(Error::DamagedKey(2))));
     }
 }

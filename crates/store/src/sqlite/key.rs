@@ -114,8 +114,9 @@ impl Keys for SqliteStore {
     async fn rewrap(&self, new: &MasterKey) -> Result<()> {
         let old = self.keyring.master()?;
         let mut transaction = self.writer.begin("rewrap data keys").await?;
-        for key in transaction.rows(sql(KEYS)).await?.iter().map(wrapped) {
-            let key = rewrap(&old, new, &key?)?;
+        let keys = transaction.rows(sql(KEYS)).await?;
+        let keys = keys.iter().map(wrapped).collect::<Result<Vec<_>>>()?;
+        for key in rewrap(&old, new, &keys)? {
             let statement = sql(REWRAP).bind(key.id).bind(key.wrapped).bind(key.master);
             transaction.execute(statement).await?;
         }

@@ -1,6 +1,7 @@
 //! `holdfast edge list`
 
 use holdfast_model::Timestamp;
+use holdfast_store::COUNTED;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -68,7 +69,7 @@ fn table(edges: Vec<Edge>, now: Timestamp) -> Table {
             if edge.live { "yes" } else { "no" }.to_owned(),
             clock::relative(edge.last_seen_at, now),
             edge.revision,
-            edge.behind.to_string(),
+            edge.behind(),
             remarks,
         ]);
     }
@@ -87,6 +88,12 @@ impl Edge {
             observes.then(|| "observes only".to_owned()),
         ];
         remarks.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    }
+
+    /// How far it is behind, which is counted up to a bound.
+    pub(super) fn behind(&self) -> String {
+        let more = if self.behind < u64::from(COUNTED) { "" } else { "+" };
+        format!("{}{more}", self.behind)
     }
 
     pub(super) const fn liveness(&self) -> &'static str {
@@ -118,7 +125,7 @@ mod tests {
             live,
             last_seen_at: Timestamp::from_seconds(1_700_000_000),
             revision: "1.1234567".into(),
-            behind: 100_000,
+            behind: 10_000,
             last_error: error.map(note),
             mode: Some("observe".into()),
             target: None,
@@ -149,7 +156,7 @@ mod tests {
         // What one looks for is whole at 80 columns: seen when, which revision, how far behind.
         for line in lines(Some(80)).iter().skip(1) {
             assert!(line.contains("7.0 s ago") && line.contains("1.1234567"), "{line}");
-            assert!(line.contains("100000"), "{line}");
+            assert!(line.contains("10000+"), "{line}");
         }
     }
 

@@ -139,7 +139,7 @@ fn facts(output: Output, edge: &Edge) {
         ("edge", edge.name.clone()),
         ("group", edge.group.clone()),
         ("seen", format!("{seen}, {}", edge.liveness())),
-        ("revision", format!("{}, {} behind", edge.revision, edge.behind)),
+        ("revision", format!("{}, {} behind", edge.revision, edge.behind())),
         ("agent", agent.join(", ")),
         ("strangers", strangers(edge)),
         ("complaint", edge.last_error.as_ref().map(ToString::to_string).unwrap_or_default()),
