@@ -17,7 +17,7 @@ use holdfast_store::{
 
 /// How many domains may wait in the queue before more are asked to move to another CA.
 const QUEUE_KEPT_FULL: u32 = 20;
-/// How many certificates the sweep looks at in one go.
+/// How many certificates the sweep looks at in one commit.
 const SWEEP_ROWS: u32 = 1_000;
 
 /// How many observations are passed in one commit in search of those of edges that are gone.
@@ -116,7 +116,7 @@ pub fn chores(
         }),
         Task::new("sweep-renewals", RENEWAL_SWEEP, sweep, move |fence| {
             let (store, place) = (renewals.clone(), place.clone());
-            async move { sweep_some(&store, fence.as_ref(), &place).await }
+            async move { sweep_some(&store, fence.as_ref(), &place, SWEEP_ROWS).await }
         }),
     ];
     tasks.extend(pruned(retention).map(|(name, what, age, limit)| {
@@ -178,17 +178,19 @@ async fn forget_some(store: &SharedStore, fence: Option<&Fence>) -> Result<Progr
     Ok(Progress { done: part.unwrap_or(0), more: part.is_some() })
 }
 
-/// One part of a round over the certificates that end soonest: the net under what is due by itself.
+/// One part of a round over the certificates that end soonest: the net under what is due by itself. A round goes on to its end.
 async fn sweep_some(
     store: &SharedStore,
     fence: Option<&Fence>,
     place: &Mutex<Option<SweepCursor>>,
-) -> Result<u64, Error> {
+    rows: u32,
+) -> Result<Progress, Error> {
     let after = *place.lock().unwrap_or_else(PoisonError::into_inner);
-    let swept = store.sweep_renewals(fence, after, SWEEP_ROWS).await?;
+    let swept = store.sweep_renewals(fence, after, rows).await?;
     *place.lock().unwrap_or_else(PoisonError::into_inner) = swept.next;
     if swept.nudged > 0 {
         tracing::warn!(domains = swept.nudged, "nobody would have looked at these in time");
     }
-    Ok(swept.nudged)
+    let more = swept.next.is_some() || swept.nudged >= u64::from(rows);
+    Ok(Progress { done: swept.nudged, more })
 }

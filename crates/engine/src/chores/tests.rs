@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use holdfast_store::{MasterKey, OpenOptions};
+use holdfast_model::{CertificateSummary, DomainId, Timestamp};
+use holdfast_store::{Import, MasterKey, NewCertificate, NewDomain, OpenOptions, Secret};
 use holdfast_testkit::Scratch;
 
 use super::*;
@@ -66,4 +67,44 @@ async fn a_rotation_that_was_cut_short_is_ended_by_the_task() {
     assert!(resealed >= 1, "{resealed}");
     assert!(!store.is_rotating().await.unwrap() && rotation.lock().await.is_none());
     assert_eq!(step().await, Progress::default(), "it has ended");
+}
+
+fn served(number: u32) -> NewDomain {
+    let summary = CertificateSummary {
+        serial: number.to_string(),
+        sha256: format!("sha-{number}"),
+        not_before: Timestamp::from_seconds(0),
+        not_after: Timestamp::from_seconds(1_700_000_000),
+        issuer: "Test CA".to_owned(),
+        directory: "imported".to_owned(),
+    };
+    let key = Secret::from("key".to_owned());
+    let certificate = NewCertificate { chain_pem: "chain".to_owned(), key, summary };
+    NewDomain {
+        id: DomainId::new(),
+        name: format!("n{number}.example.com").parse().unwrap(),
+        tenant: None,
+        resource: None,
+        target: "edge.example.net".parse().unwrap(),
+        target_given: false,
+        edge_group: "default".to_owned(),
+        labels: std::collections::BTreeMap::new(),
+        orchestration_id: number.to_string(),
+        import: Some(Import { certificate }),
+        actor: Actor { instance: "here".to_owned(), name: "tester".to_owned() },
+    }
+}
+
+/// With more certificates near their end than one commit looks at, none waits for the next round.
+#[tokio::test]
+async fn a_round_over_renewals_goes_on_to_its_end() {
+    let directory = Scratch::new().unwrap();
+    let store = stored(&directory).await;
+    store.add_many(&(0..5).map(served).collect::<Vec<_>>()).await.unwrap();
+    let place = Mutex::default();
+    let mut more = Vec::new();
+    for _ in 0..3 {
+        more.push(sweep_some(&store, None, &place, 2).await.unwrap().more);
+    }
+    assert_eq!(more, [true, true, false]);
 }
