@@ -62,14 +62,14 @@ fn table(edges: Vec<Edge>, now: Timestamp) -> Table {
     let mut table =
         Table::new(headings).painted("LIVE", liveness).painted("LAST ERROR", Style::dim);
     for edge in edges {
-        let remarks = edge.remarks();
+        let (remarks, behind) = (edge.remarks(), edge.behind());
         table.row([
             edge.name,
             edge.group,
             if edge.live { "yes" } else { "no" }.to_owned(),
             clock::relative(edge.last_seen_at, now),
             edge.revision,
-            edge.behind(),
+            behind,
             remarks,
         ]);
     }
