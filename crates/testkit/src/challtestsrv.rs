@@ -9,6 +9,8 @@ use bytes::Bytes;
 use holdfast_gateway::client::{Client, ClientConfig};
 use http::Request;
 use serde_json::{Value, json};
+use tokio::net::UdpSocket;
+use tokio::time::timeout;
 
 use crate::port::free_port;
 use crate::process::Process;
@@ -114,8 +116,25 @@ impl ChallTestSrv {
             tokio::net::TcpStream::connect(self.dns).await.map(drop)
         })
         .await;
+        // Its listener for UDP begins by itself, and a question that comes before is lost without a word.
+        crate::eventually(
+            Duration::from_secs(10),
+            "an answer of challtestsrv over UDP",
+            async || is_answered(self.dns).await,
+        )
+        .await;
         Ok(())
     }
+}
+
+/// For the addresses of the root.
+const QUESTION: [u8; 17] = [0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1];
+
+async fn is_answered(server: SocketAddr) -> Result<()> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    socket.send_to(&QUESTION, server).await?;
+    timeout(Duration::from_millis(200), socket.recv(&mut [0; 512])).await??;
+    Ok(())
 }
 
 fn dotted(name: &str) -> String {
