@@ -103,13 +103,17 @@ impl StoreClock {
     }
 
     /// A domain as the clock of now would have told it: a jump ahead makes nothing fail that had no
-    /// more time than before.
-    pub fn retell(&self, domain: &mut Domain) {
+    /// more time than before. Only to decide by: what is committed is what is stored.
+    #[must_use]
+    pub fn retold(&self, domain: &Domain) -> Domain {
         let (now, watch) = (self.now(), self.watch());
-        let retold = |at: &mut Timestamp| *at = watch.retold(*at, now);
-        let since = [domain.failing_since.as_mut(), domain.removing_since.as_mut()];
-        since.into_iter().flatten().for_each(retold);
-        retold(&mut domain.entered_at);
+        let retold = |at| watch.retold(at, now);
+        Domain {
+            entered_at: retold(domain.entered_at),
+            failing_since: domain.failing_since.map(retold),
+            removing_since: domain.removing_since.map(retold),
+            ..domain.clone()
+        }
     }
 }
 

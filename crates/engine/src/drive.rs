@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use holdfast_model::{Domain, State, Transition, asked, decide};
+use holdfast_cluster::StoreClock;
+use holdfast_model::{Domain, Outcome, Policy, State, Transition, asked, decide};
 use holdfast_store::{Claimed, Commit, Error, Products};
 
 use crate::{
@@ -35,15 +36,14 @@ pub(crate) async fn drive(shared: &Shared, mut claimed: Claimed) {
 }
 
 /// One step. Gives the domain back if it goes on at once.
-async fn turn(shared: &Shared, mut claimed: Claimed) -> Result<Option<Claimed>, Error> {
-    shared.clock.retell(&mut claimed.domain);
+async fn turn(shared: &Shared, claimed: Claimed) -> Result<Option<Claimed>, Error> {
     if claimed.domain.removing_since.is_some() {
         handlers::remove(shared, claimed).await?;
         return Ok(None);
     }
     let step = step(shared, &claimed).await?;
-    let now = shared.clock.now();
-    let transition = decide(&claimed.domain, &step.outcome, &shared.config.policy, now);
+    let policy = &shared.config.policy;
+    let transition = decided(&shared.clock, policy, &claimed.domain, &step.outcome);
     let wait = shared.patience(&transition);
     let commit = Commit {
         transition,
@@ -64,6 +64,12 @@ async fn turn(shared: &Shared, mut claimed: Claimed) -> Result<Option<Claimed>, 
         tokio::time::sleep(wait).await;
     }
     Ok(Some(after))
+}
+
+/// Decides by the times of the domain as the clock of now tells them.
+fn decided(clock: &StoreClock, policy: &Policy, stored: &Domain, outcome: &Outcome) -> Transition {
+    let retold = clock.retold(stored);
+    decide(&retold, outcome, policy, clock.now()).keeping_stored(&retold, stored)
 }
 
 /// What a person asked for comes first; else the state's handler.
@@ -97,5 +103,38 @@ impl Shared {
             .certificate
             .as_ref()
             .is_some_and(|certificate| certificate.directory == self.ca.directory())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_model::Note;
+
+    use super::*;
+    use crate::samples::{clock_at, domain, jump, now};
+
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+
+    /// A name that is looked for in vain, under a clock that is a month ahead: at every look it has been so for three days.
+    #[test]
+    fn a_jump_moves_no_stored_time_and_makes_nothing_late() {
+        let clock = clock_at(now());
+        jump(&clock, now().plus(30 * DAY));
+        let since = now().minus(3 * DAY);
+        let mut stored = Domain {
+            entered_at: since,
+            failing_since: Some(since),
+            ..domain(State::DnsVerificationFailed)
+        };
+        let outcome = Outcome::DnsNotPointed { note: Note::new("dns", "elsewhere") };
+        for _ in 0..3 {
+            let decided = decided(&clock, &Policy::default(), &stored, &outcome);
+            assert_eq!(decided.state, State::DnsVerificationFailed);
+            assert_eq!((decided.entered_at, decided.failing_since), (since, Some(since)));
+            (stored.entered_at, stored.failing_since) = (decided.entered_at, decided.failing_since);
+        }
+        // What the decision sets is told by the clock of now.
+        let found = decided(&clock, &Policy::default(), &stored, &Outcome::DnsPointed);
+        assert!(found.entered_at >= now().plus(30 * DAY), "{found:?}");
     }
 }

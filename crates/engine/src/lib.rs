@@ -15,6 +15,8 @@ mod hold;
 mod lanes;
 mod low_water;
 mod pulse;
+#[cfg(test)]
+mod samples;
 mod telemetry;
 
 pub use chores::{Retention, chores};

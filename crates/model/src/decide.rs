@@ -50,6 +50,19 @@ pub struct Transition {
 }
 
 impl Transition {
+    /// As it is committed where it was decided by retold times: those that it leaves alone stay as
+    /// they are stored. Retold again at each commit, they would move on by the clock's error each time.
+    #[must_use]
+    pub fn keeping_stored(mut self, retold: &Domain, stored: &Domain) -> Self {
+        if self.entered_at == retold.entered_at {
+            self.entered_at = stored.entered_at;
+        }
+        if self.failing_since == retold.failing_since {
+            self.failing_since = stored.failing_since;
+        }
+        self
+    }
+
     /// When it is tried next, as seen by the store's clock at the moment of the commit. Where the
     /// decider's clock was ahead of it, the wait counts from the commit: else a step back of the
     /// clock would leave the domain alone for as long as the step was.

@@ -16,8 +16,7 @@ const PATIENCE_WITH_CA: Duration = Duration::from_secs(24 * 3600);
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
 pub(crate) async fn remove(shared: &Shared, claimed: Claimed) -> Result<(), Error> {
-    let mut claimed = shared.store.begin_teardown(&claimed).await?;
-    shared.clock.retell(&mut claimed.domain);
+    let claimed = shared.store.begin_teardown(&claimed).await?;
     shared.queue_moved.notify_one();
     let complete = withdrawn(shared, &claimed).await? && revoked(shared, &claimed).await?;
     shared.holds.drop(claimed.domain.id, claimed.epoch);
@@ -56,9 +55,8 @@ async fn revoked(shared: &Shared, claimed: &Claimed) -> Result<bool, Error> {
 
 /// An expired certificate needs no revocation, and a CA that has been silent for a day must not keep the name.
 fn is_past(shared: &Shared, domain: &Domain) -> bool {
-    let now = shared.clock.now();
-    let expired =
-        domain.certificate.as_ref().is_none_or(|certificate| certificate.not_after <= now);
+    let (domain, now) = (shared.clock.retold(domain), shared.clock.now());
+    let expired = domain.certificate.is_none_or(|certificate| certificate.not_after <= now);
     let waited = domain.removing_since.map_or(Duration::ZERO, |since| now.since(since));
     expired || waited >= PATIENCE_WITH_CA
 }

@@ -50,7 +50,7 @@ pub(super) async fn look(shared: &Shared, claimed: &Claimed) -> Result<Step, Err
     let by_age = share(domain, start, end);
     let window = window(shared, domain, &bundle.chain_pem).await;
     match verdict(now, certificate, by_age, &window) {
-        Outcome::RenewalNeeded => match doubted(&shared.clock, domain.entered_at, now) {
+        Outcome::RenewalNeeded => match doubted(&shared.clock, domain, now) {
             Some(wait) => Ok(Outcome::RenewalLater { look_at: now.plus(wait) }.into()),
             None => Ok(unless_held(shared, domain, now).await?.into()),
         },
@@ -62,7 +62,8 @@ pub(super) async fn look(shared: &Shared, claimed: &Claimed) -> Result<Step, Err
     }
 }
 
-fn doubted(clock: &StoreClock, active_since: Timestamp, now: Timestamp) -> Option<Duration> {
+fn doubted(clock: &StoreClock, domain: &Domain, now: Timestamp) -> Option<Duration> {
+    let active_since = clock.retold(domain).entered_at;
     doubt(clock.is_unsettled(), clock.jumped_before(active_since), now.since(active_since))
 }
 
