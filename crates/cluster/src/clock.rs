@@ -35,8 +35,15 @@ struct Inner {
 #[derive(Debug, Clone, Copy)]
 pub struct Asked(Duration);
 
-fn boot() -> Duration {
+pub(crate) fn boot() -> Duration {
     BootClock.now().since(Moment::default())
+}
+
+#[cfg(test)]
+impl From<ClockWatch> for StoreClock {
+    fn from(watch: ClockWatch) -> Self {
+        Self(Arc::new(Inner { watch: Mutex::new(watch), stepped: Notify::new() }))
+    }
 }
 
 impl StoreClock {
@@ -90,10 +97,16 @@ impl StoreClock {
         self.watch().is_unsettled(boot())
     }
 
-    /// Has it jumped so far ahead, not long ago, that nothing may be deleted by its age?
+    /// Has it stepped so lately, or jumped so far ahead not long ago, that nothing may be dropped by its age? Another replica may
+    /// know of a jump that this one was started after: it is noted in the store.
     #[must_use]
-    pub fn are_ages_doubtful(&self) -> bool {
-        self.watch().are_ages_doubtful(boot())
+    pub fn doubts_ages(&self) -> bool {
+        self.is_unsettled() || self.watch().are_ages_doubtful(boot())
+    }
+
+    /// How long what was stored before a jump looks older than it is.
+    fn ages_doubted_for(&self) -> Option<Duration> {
+        self.watch().ages_doubted_for(boot())
     }
 
     /// Has the clock jumped ahead, not back since, and this was told after it?
@@ -136,8 +149,9 @@ pub(crate) async fn stepped_unseen(store: &SharedStore) -> bool {
     store.out_of_bounds().await.is_ok_and(|rows| rows > 0)
 }
 
-/// Brings moments back whenever the clock stepped, until the replica has left.
+/// Notes a jump and brings moments back whenever the clock stepped, until the replica has left.
 pub(crate) async fn follow(member: Arc<Member>) {
+    let mut noted = false;
     loop {
         tokio::select! {
             () = member.clock.0.stepped.notified() => {}
@@ -146,7 +160,7 @@ pub(crate) async fn follow(member: Arc<Member>) {
         // Signs of life are told by the clock of now again.
         member.call_again.notify_one();
         loop {
-            match bring_back(&member.settings.store, None, Search::Suspicious).await {
+            match mend(&member, &mut noted).await {
                 Ok(0) => break,
                 Ok(brought) => tracing::warn!(
                     rows = brought,
@@ -162,6 +176,16 @@ pub(crate) async fn follow(member: Arc<Member>) {
             }
         }
     }
+}
+
+/// `noted` says whether a jump of which the store was told still counts.
+async fn mend(member: &Member, noted: &mut bool) -> Result<u64, holdfast_store::Error> {
+    let (store, doubted) = (&member.settings.store, member.clock.ages_doubted_for());
+    if doubted.is_some() || *noted {
+        store.doubt_ages(doubted).await?;
+        *noted = doubted.is_some();
+    }
+    bring_back(store, None, Search::Suspicious).await
 }
 
 /// The net under it: what was stored by who had not noticed, or while nobody looked.

@@ -20,8 +20,8 @@ const PROMISE: Duration = Duration::from_secs(300);
 const BUDGET: Duration = Duration::from_secs(1);
 /// How long a store that fails is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long what drops by age waits after the clock stepped.
-const UNSETTLED: Duration = Duration::from_secs(60);
+/// How long what drops by age waits before it is tried again.
+const DOUBTED: Duration = Duration::from_secs(60);
 /// What has not changed is told again after this long.
 const RETELL: Duration = Duration::from_secs(60);
 
@@ -119,8 +119,8 @@ impl Driver {
     /// Runs a task; false when the lease is another's.
     async fn take(&self, turn: &mut Turn<'_>, fence: Option<&Fence>) -> bool {
         let begun = Instant::now();
-        if turn.task.by_age && (self.clock.is_unsettled() || self.clock.are_ages_doubtful()) {
-            turn.due = begun + UNSETTLED;
+        if turn.task.is_by_age() && self.are_ages_doubtful().await {
+            turn.due = begun + DOUBTED;
             return true;
         }
         let outcome = activate(turn.task, fence, begun).await;
@@ -141,6 +141,17 @@ impl Driver {
             Ok(progress) => tracing::debug!(task = turn.task.name, done = progress.done, "done"),
         }
         self.tell(turn, fence, took, &outcome).await
+    }
+
+    /// Also where only another replica saw the clock jump, or nobody can tell.
+    async fn are_ages_doubtful(&self) -> bool {
+        if self.clock.doubts_ages() {
+            return true;
+        }
+        self.store.are_ages_doubtful().await.unwrap_or_else(|error| {
+            tracing::warn!(error = chain(&error), "nothing is dropped by its age for now");
+            true
+        })
     }
 
     async fn tell(
@@ -196,5 +207,76 @@ async fn activate(task: &Task, fence: Option<&Fence>, begun: Instant) -> Outcome
         if !step.more || begun.elapsed() >= BUDGET {
             return Ok(Progress { done, ..step });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use holdfast_model::{ClockSample, ClockWatch, Timestamp};
+    use holdfast_store::{Error, MasterKey, OpenOptions};
+    use holdfast_testkit::Scratch;
+
+    use super::*;
+    use crate::{MAINTENANCE, clock::boot};
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    /// A clock that went ahead by so much, so long ago.
+    fn jumped(by: Duration, ago: Duration) -> StoreClock {
+        let (mut watch, said) = (ClockWatch::default(), Timestamp::from_seconds(1_800_000_000));
+        let noticed = boot().checked_sub(ago).expect("this machine runs for longer");
+        let sample = |at, said| ClockSample { asked: at, answered: at, said };
+        watch.notice(sample(noticed.saturating_sub(Duration::from_secs(1)), said));
+        watch.notice(sample(noticed, said.plus(by)));
+        StoreClock::from(watch)
+    }
+
+    /// Does work that drops by age run under this clock? Other work does.
+    async fn drops(clock: StoreClock, noted: Option<Duration>) -> bool {
+        let directory = Scratch::new().unwrap();
+        let url = format!("sqlite:{}", directory.path().join("holdfast.db").display());
+        let key = Some(MasterKey::generate().unwrap());
+        let store = holdfast_store::open(&url, key, OpenOptions::default()).await.unwrap();
+        store.doubt_ages(noted).await.unwrap();
+        let runs: [Arc<AtomicU64>; 2] = Default::default();
+        let task = |name, runs: &Arc<AtomicU64>| {
+            let runs = runs.clone();
+            Task::new(name, MAINTENANCE, HOUR, move |_| {
+                runs.fetch_add(1, Ordering::SeqCst);
+                async { Ok::<_, Error>(1) }
+            })
+        };
+        let tasks = vec![task("drop", &runs[0]).by_age(), task("count", &runs[1])];
+        let driver = Driver { store, instance: "here".to_owned(), tasks, clock };
+        for turn in &mut driver.plan().await {
+            assert!(driver.take(turn, None).await);
+        }
+        let [dropped, counted] = runs.map(|runs| runs.load(Ordering::SeqCst));
+        assert_eq!(counted, 1);
+        dropped == 1
+    }
+
+    #[tokio::test]
+    async fn a_clock_in_good_order_drops_what_is_old() {
+        assert!(drops(StoreClock::default(), None).await);
+    }
+
+    #[tokio::test]
+    async fn a_clock_that_has_just_stepped_drops_nothing() {
+        assert!(!drops(jumped(HOUR / 60, Duration::ZERO), None).await);
+        assert!(drops(jumped(HOUR / 60, Duration::from_secs(61)), None).await, "it has settled");
+    }
+
+    #[tokio::test]
+    async fn a_clock_that_jumped_far_drops_nothing_also_once_it_has_settled() {
+        assert!(!drops(jumped(2 * HOUR, Duration::from_secs(61)), None).await);
+    }
+
+    #[tokio::test]
+    async fn a_jump_that_only_another_replica_saw_holds_back_too() {
+        assert!(!drops(StoreClock::default(), Some(HOUR)).await);
+        assert!(drops(StoreClock::default(), Some(Duration::ZERO)).await, "a day later");
     }
 }

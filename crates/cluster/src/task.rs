@@ -16,8 +16,7 @@ pub struct Task {
     pub(crate) name: &'static str,
     pub(crate) lease: &'static str,
     pub(crate) every: Duration,
-    /// Does it drop what is old?
-    pub(crate) by_age: bool,
+    by_age: bool,
     run: Run,
 }
 
@@ -40,6 +39,12 @@ impl Task {
     #[must_use]
     pub fn by_age(self) -> Self {
         Self { by_age: true, ..self }
+    }
+
+    /// Does it drop what is old?
+    #[must_use]
+    pub fn is_by_age(&self) -> bool {
+        self.by_age
     }
 
     /// What it is called.

@@ -25,7 +25,7 @@ const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Nothing is deleted that is younger than some hours, so shorter jumps do no harm once signs of life are renewed.
 const FAR: Duration = Duration::from_secs(3600);
 /// An error of the clock that lasts longer than this is taken for the truth by who deletes by age.
-const DOUBTED: Duration = Duration::from_secs(24 * 3600);
+pub const AGES_DOUBTED: Duration = Duration::from_secs(24 * 3600);
 /// Only the latest steps are remembered.
 const STEPS: usize = 32;
 
@@ -210,9 +210,17 @@ impl ClockWatch {
     /// Has the clock lately jumped so far ahead that what was stored before looks far older than it is? What lasts a day is believed.
     #[must_use]
     pub fn are_ages_doubtful(&self, boot: Duration) -> bool {
-        let lately =
-            |jump: &&Jump| jump.since.is_none() && boot.saturating_sub(jump.noticed) < DOUBTED;
-        self.jumps.iter().filter(lately).map(|jump| jump.by).sum::<Duration>() >= FAR
+        self.ages_doubted_for(boot).is_some()
+    }
+
+    /// How long ages are doubted at most, if they are: until a day after the last jump.
+    #[must_use]
+    pub fn ages_doubted_for(&self, boot: Duration) -> Option<Duration> {
+        let left = |jump: &Jump| AGES_DOUBTED.saturating_sub(boot.saturating_sub(jump.noticed));
+        let lately = |jump: &&Jump| jump.since.is_none() && !left(jump).is_zero();
+        let jumps = || self.jumps.iter().filter(lately);
+        let far = jumps().map(|jump| jump.by).sum::<Duration>() >= FAR;
+        jumps().map(left).max().filter(|_| far)
     }
 
     /// Did the clock jump ahead before a moment that is told by the clock of now?
@@ -341,6 +349,8 @@ mod tests {
         assert!(!ahead.are_ages_doubtful(boot(86_500)), "what lasts a day is believed");
         assert!(!small.are_ages_doubtful(boot(61)));
         assert!(!back.are_ages_doubtful(boot(121)), "it was only set right");
+        assert_eq!(ahead.ages_doubted_for(boot(60)).unwrap().as_secs(), DAY);
+        assert_eq!(ahead.ages_doubted_for(boot(86_000)).unwrap().as_secs(), DAY - 85_940);
         ahead.notice(sample(120, 0));
         assert!(!ahead.are_ages_doubtful(boot(121)));
         // Many small jumps are a large one.

@@ -18,7 +18,7 @@ mod table;
 mod time;
 
 pub use certificate::CertificateSummary;
-pub use clock::{ClockSample, ClockStep, ClockWatch};
+pub use clock::{AGES_DOUBTED, ClockSample, ClockStep, ClockWatch};
 pub use decide::{Hop, Transition, asked, decide};
 pub use domain::{Domain, DomainId, Wanted};
 pub use explain::{

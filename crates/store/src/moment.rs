@@ -78,6 +78,13 @@ pub trait Moments: Send + Sync {
     /// How many domains, accounts, messages, edges and replicas have moments that no clock in good
     /// order stores, up to a thousand each.
     async fn out_of_bounds(&self) -> Result<u64>;
+
+    /// The clock jumped ahead, and what was stored before looks older than it is: for so long
+    /// nothing is to be dropped by its age. None where the jump was taken back.
+    async fn doubt_ages(&self, rest: Option<Duration>) -> Result<()>;
+
+    /// Did some replica see such a jump, not long ago?
+    async fn are_ages_doubtful(&self) -> Result<bool>;
 }
 
 /// A moment to wait for, as it can honestly be: no further away than when it was written, nor than

@@ -153,3 +153,26 @@ async fn more_to_do_is_done_at_once_and_keeps_no_other_from_its_turn() {
     .await;
     one.end().await;
 }
+
+/// The cluster's own tasks too: replicas and the history of leases are forgotten by their age.
+#[tokio::test(flavor = "multi_thread")]
+async fn while_ages_are_doubted_the_cluster_forgets_nothing() {
+    for (doubted, ran) in [(false, 2), (true, 0)] {
+        let place = Place::on_sqlite();
+        if doubted {
+            place.store().await.doubt_ages(Some(Duration::from_secs(3600))).await.unwrap();
+        }
+        let one = place.join_as("up", Role::All, Vec::new()).await;
+        let names = eventually(SOON, "the last of its own tasks", async || {
+            let tasks = one.cluster.tasks().await.unwrap();
+            let names: Vec<_> = tasks.into_iter().map(|task| task.name).collect();
+            match names.iter().any(|name| name == "bring-moments-back") {
+                true => Ok(names),
+                false => Err("not yet"),
+            }
+        })
+        .await;
+        assert_eq!(names.iter().filter(|name| name.starts_with("prune-")).count(), ran);
+        one.end().await;
+    }
+}

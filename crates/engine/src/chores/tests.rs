@@ -32,6 +32,17 @@ async fn every_kind_that_may_be_over_is_pruned_by_one_task() {
     }
 }
 
+/// What was dropped by a wrong clock is lost.
+#[tokio::test]
+async fn whatever_is_pruned_waits_while_ages_are_doubted() {
+    let directory = Scratch::new().unwrap();
+    let store = stored(&directory).await;
+    let by_age = chores(&store, "here", MINUTE, Retention::default());
+    let by_age: BTreeSet<_> =
+        by_age.iter().filter(|task| task.is_by_age()).map(Task::name).collect();
+    assert_eq!(by_age, pruned(Retention::default()).map(|one| one.0).collect());
+}
+
 #[test]
 fn what_users_choose_is_kept_for_as_long_as_they_say() {
     let retention = Retention { history: 91 * DAY, removed: 17 * DAY };

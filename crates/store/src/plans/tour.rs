@@ -406,6 +406,8 @@ async fn singletons(
 async fn moments(store: &SharedStore, raw: &impl AsyncFn(&'static str)) {
     raw(WRITTEN_IN_THE_FUTURE).await;
     raw(FULL_IN_THE_FUTURE).await;
+    store.doubt_ages(Some(LATER)).await.unwrap();
+    assert!(store.are_ages_doubtful().await.unwrap());
     store.out_of_bounds().await.unwrap();
     for search in [Search::Impossible, Search::Suspicious] {
         store.bring_back(None, search, 100).await.unwrap();
@@ -413,6 +415,7 @@ async fn moments(store: &SharedStore, raw: &impl AsyncFn(&'static str)) {
     raw(FULL_IN_THE_FUTURE).await;
     store.admit(&claimant("tourist"), account(store).await, MANY, 1, HOLD).await.unwrap();
     raw(FULL).await;
+    store.doubt_ages(None).await.unwrap();
 }
 
 async fn replicas(store: &SharedStore, round: &str) {

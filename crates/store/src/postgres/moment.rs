@@ -1,8 +1,11 @@
 //! Brings back what a wrong clock left in the future. Rows that were written later than now stand
 //! at the end of an index.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use holdfast_gateway::point::{Point, around};
+use holdfast_model::AGES_DOUBTED;
 
 use super::{PostgresStore, collision_free, micros, sql};
 use crate::{
@@ -135,6 +138,30 @@ const EDGES: &str = "
 const REPLICAS: &str = "
     UPDATE replica SET beat_at = statement_timestamp() WHERE beat_at > statement_timestamp() + $1 * interval '1 microsecond'";
 
+/// Until when ages are doubted. A text that is cast only where it is this setting's.
+macro_rules! doubted {
+    () => {
+        "(SELECT value::timestamptz AS until FROM setting WHERE key = 'ages_doubted_until' OFFSET 0)"
+    };
+}
+
+const DOUBT: &str = "
+    INSERT INTO setting (key, value)
+    VALUES ('ages_doubted_until', (clock_timestamp() + $1 * interval '1 microsecond')::text)
+    ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value";
+const BELIEVE: &str = "DELETE FROM setting WHERE key = 'ages_doubted_until'";
+const DOUBTED: &str = concat!(
+    "SELECT EXISTS (SELECT 1 FROM ",
+    doubted!(),
+    " d WHERE d.until > clock_timestamp()) AS doubted"
+);
+const DOUBTS: &str = concat!(
+    "UPDATE setting SET value = (statement_timestamp() + $1 * interval '1 microsecond')::text
+     FROM ",
+    doubted!(),
+    " d WHERE key = 'ages_doubted_until' AND d.until > statement_timestamp() + $1 * interval '1 microsecond'"
+);
+
 const COUNT: &str = concat!(
     "SELECT (SELECT count(*) FROM (SELECT 1 FROM domain WHERE ",
     wrong!(),
@@ -147,7 +174,10 @@ const COUNT: &str = concat!(
     + (SELECT count(*) FROM (SELECT 1 FROM webhook w JOIN delivery d ON d.webhook_id = w.id AND d.ended_at IS NULL
            AND d.created_at > statement_timestamp() + $1 * interval '1 microsecond' LIMIT 1000) n)
     + (SELECT count(*) FROM edge WHERE last_seen_at > statement_timestamp() + $5 * interval '1 microsecond')
-    + (SELECT count(*) FROM replica WHERE beat_at > statement_timestamp() + $5 * interval '1 microsecond') AS n"
+    + (SELECT count(*) FROM replica WHERE beat_at > statement_timestamp() + $5 * interval '1 microsecond')
+    + (SELECT count(*) FROM ",
+    doubted!(),
+    " d WHERE d.until > statement_timestamp() + $7 * interval '1 microsecond') AS n"
 );
 
 const COUNT_DUE: &str = concat!("SELECT count(*) AS n FROM (", too_far!(), ") f");
@@ -170,11 +200,22 @@ impl Moments for PostgresStore {
             .bind(micros(search.budget()))
             .bind(micros(search.delivery()))
             .bind(micros(TOLERANCE))
-            .bind(micros(LONGEST_PAUSE));
+            .bind(micros(LONGEST_PAUSE))
+            .bind(micros(AGES_DOUBTED));
         let count = self.pool.one("count moments out of bounds", count).await?.number("n")?;
         let due = sql(COUNT_DUE).bind(micros(FARTHEST_DUE)).bind(COUNTED);
         let due = self.pool.one("count what is due too late", due).await?.number("n")?;
         Ok(u64::try_from(count.saturating_add(due)).unwrap_or(0))
+    }
+
+    async fn doubt_ages(&self, rest: Option<Duration>) -> Result<()> {
+        let statement = rest.map_or_else(|| sql(BELIEVE), |rest| sql(DOUBT).bind(micros(rest)));
+        self.pool.execute("note a jump of the clock", statement).await?;
+        Ok(())
+    }
+
+    async fn are_ages_doubtful(&self) -> Result<bool> {
+        self.pool.one("look for a jump of the clock", sql(DOUBTED)).await?.flag("doubted")
     }
 }
 
@@ -202,9 +243,12 @@ impl PostgresStore {
         brought += u64::try_from(domains).unwrap_or(0);
         let due = sql(DUE).bind(micros(FARTHEST_DUE)).bind(limit);
         brought += transaction.execute(due).await?.rows_affected();
-        for (statement, bound) in
-            [(BUDGETS, search.budget()), (PAUSES, LONGEST_PAUSE), (CREATED, WRITTEN)]
-        {
+        for (statement, bound) in [
+            (BUDGETS, search.budget()),
+            (PAUSES, LONGEST_PAUSE),
+            (CREATED, WRITTEN),
+            (DOUBTS, AGES_DOUBTED),
+        ] {
             let statement = sql(statement).bind(micros(bound));
             brought += transaction.execute(statement).await?.rows_affected();
         }

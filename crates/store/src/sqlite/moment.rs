@@ -1,9 +1,11 @@
 //! Brings back what a wrong clock left in the future. Rows that were written later than now stand
 //! at the end of an index.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use holdfast_gateway::point::{Point, around};
-use holdfast_model::Timestamp;
+use holdfast_model::{AGES_DOUBTED, Timestamp};
 
 use super::{SqliteStore, Tx, now, sql, time};
 use crate::{
@@ -118,6 +120,14 @@ const DELIVERIES: &str = "
     UPDATE delivery SET due_at = $2 WHERE number IN (
         SELECT d.number FROM webhook w CROSS JOIN delivery d WHERE d.webhook_id = w.id AND d.due_at > $1 LIMIT $3)";
 
+const DOUBT: &str = "
+    INSERT INTO setting (key, value) VALUES ('ages_doubted_until', $1) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+const BELIEVE: &str = "DELETE FROM setting WHERE key = 'ages_doubted_until'";
+const DOUBTED: &str = "
+    SELECT count(*) AS doubted FROM setting WHERE key = 'ages_doubted_until' AND CAST(value AS INTEGER) > $1";
+const DOUBTS: &str = "
+    UPDATE setting SET value = $1 WHERE key = 'ages_doubted_until' AND CAST(value AS INTEGER) > $1";
+
 const COUNT: &str = concat!(
     "SELECT (SELECT count(*) FROM (SELECT 1 FROM domain WHERE ",
     wrong!(),
@@ -126,7 +136,8 @@ const COUNT: &str = concat!(
     + (SELECT count(*) FROM (SELECT 1 FROM webhook w CROSS JOIN delivery d WHERE d.webhook_id = w.id AND d.due_at > $4 LIMIT 1000))
     + (SELECT count(*) FROM (SELECT 1 FROM webhook w CROSS JOIN delivery d
            WHERE d.webhook_id = w.id AND d.ended_at IS NULL AND d.created_at > $1 LIMIT 1000))
-    + (SELECT count(*) FROM edge WHERE last_seen_at > $5) + (SELECT count(*) FROM replica WHERE beat_at > $5) AS n"
+    + (SELECT count(*) FROM edge WHERE last_seen_at > $5) + (SELECT count(*) FROM replica WHERE beat_at > $5)
+    + (SELECT count(*) FROM setting WHERE key = 'ages_doubted_until' AND CAST(value AS INTEGER) > $7) AS n"
 );
 
 #[async_trait]
@@ -148,6 +159,8 @@ impl Moments for SqliteStore {
             let statement = sql(statement).bind(time(now.plus(bound))).bind(time(now));
             brought += transaction.execute(statement).await?.rows_affected();
         }
+        let doubts = sql(DOUBTS).bind(time(now.plus(AGES_DOUBTED)));
+        brought += transaction.execute(doubts).await?.rows_affected();
         let bound = time(now.plus(search.delivery()));
         let deliveries = sql(DELIVERIES).bind(bound).bind(time(now)).bind(i64::from(limit));
         brought += transaction.execute(deliveries).await?.rows_affected();
@@ -166,11 +179,24 @@ impl Moments for SqliteStore {
             .bind(time(now.plus(search.budget())))
             .bind(time(now.plus(search.delivery())))
             .bind(time(now.plus(TOLERANCE)))
-            .bind(time(now.plus(LONGEST_PAUSE)));
+            .bind(time(now.plus(LONGEST_PAUSE)))
+            .bind(time(now.plus(AGES_DOUBTED)));
         let count = self.readers.one("count moments out of bounds", count).await?.number("n")?;
         let due = sql(COUNT_DUE).bind(time(now.plus(FARTHEST_DUE))).bind(COUNTED);
         let due = self.readers.one("count what is due too late", due).await?.number("n")?;
         Ok(u64::try_from(count.saturating_add(due)).unwrap_or(0))
+    }
+
+    async fn doubt_ages(&self, rest: Option<Duration>) -> Result<()> {
+        let until = |rest| time(now().plus(rest));
+        let statement = rest.map_or_else(|| sql(BELIEVE), |rest| sql(DOUBT).bind(until(rest)));
+        self.writer.execute("note a jump of the clock", statement).await?;
+        Ok(())
+    }
+
+    async fn are_ages_doubtful(&self) -> Result<bool> {
+        let doubted = sql(DOUBTED).bind(time(now()));
+        self.readers.one("look for a jump of the clock", doubted).await?.flag("doubted")
     }
 }
 

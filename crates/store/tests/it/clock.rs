@@ -22,6 +22,7 @@ raw_on_both! {
     a_sign_of_life_in_the_future_is_none,
     a_message_from_the_future_is_sent_again_soon,
     what_was_decided_by_a_clock_ahead_waits_from_its_commit_on,
+    a_jump_is_known_to_who_did_not_see_it,
     a_clock_in_good_order_leaves_nothing_to_bring_back,
 }
 
@@ -249,6 +250,29 @@ async fn what_was_decided_by_a_clock_ahead_waits_from_its_commit_on(raw: Raw) {
     assert!(after.entered_at <= now && after.next_attempt_at.unwrap() <= now.plus(wait));
     let idle = store.claim(&who, 1, HOLD).await.unwrap();
     assert!(idle.work.len() == 1 || idle.next_due_at.unwrap() <= now.plus(wait), "{idle:?}");
+}
+
+/// What is dropped by its age waits at every replica, also at one that was started after the jump. And no longer than a day,
+/// whatever the clock said when it was noted.
+async fn a_jump_is_known_to_who_did_not_see_it(raw: Raw) {
+    let store = &raw.store;
+    assert!(!store.are_ages_doubtful().await.unwrap());
+    store.doubt_ages(Some(DAY)).await.unwrap();
+    assert!(store.are_ages_doubtful().await.unwrap());
+    assert_eq!(store.out_of_bounds().await.unwrap(), 0);
+    assert_eq!(brought_back(&raw, Search::Suspicious).await, 0);
+    store.doubt_ages(None).await.unwrap();
+    assert!(!store.are_ages_doubtful().await.unwrap());
+    store.doubt_ages(Some(Duration::ZERO)).await.unwrap();
+    assert!(!store.are_ages_doubtful().await.unwrap(), "it ends by itself");
+    // A clock a month ahead noted it.
+    store.doubt_ages(Some(31 * DAY)).await.unwrap();
+    assert_eq!(store.out_of_bounds().await.unwrap(), 1);
+    for (search, brought) in [(Search::Impossible, 1), (Search::Suspicious, 0)] {
+        assert_eq!(brought_back(&raw, search).await, brought);
+        assert_eq!(store.out_of_bounds().await.unwrap(), 0);
+        assert!(store.are_ages_doubtful().await.unwrap());
+    }
 }
 
 async fn a_clock_in_good_order_leaves_nothing_to_bring_back(raw: Raw) {

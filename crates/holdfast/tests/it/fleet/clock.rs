@@ -157,6 +157,9 @@ async fn wrong_for_a_moment(roles: &'static [&'static str], error: i64, load: bo
     if doomed > 0 && error < -60 {
         dead(&fleet, doomed).await;
     }
+    if error >= HOUR {
+        ages_doubted(&fleet, true).await;
+    }
     pace(WRONG).await;
     step(&fleet, 0);
     let right = Instant::now();
@@ -164,6 +167,7 @@ async fn wrong_for_a_moment(roles: &'static [&'static str], error: i64, load: bo
     add(&fleet, "after").await;
     settled(&fleet, count + BATCH, right).await;
     told(&fleet, error).await;
+    ages_doubted(&fleet, false).await;
     let history = fleet.insist(Method::GET, &format!("/v1/domains/{UNSEEN}/history"), None).await;
     let failed = history["items"].as_array().unwrap().iter().any(|row| row["to"] == "Failed");
     assert!(!failed, "the jump gave up a name that had days left: {history:#}");
@@ -177,6 +181,15 @@ async fn watched(fleet: &Fleet) {
     eventually(SOON, "the name to be under watch", async || {
         let domain = fleet.insist(Method::GET, &format!("/v1/domains/{UNSEEN}"), None).await;
         if domain["state"] == "DnsVerificationFailed" { Ok(()) } else { Err(domain.to_string()) }
+    })
+    .await;
+}
+
+/// The jump is noted for replicas that start after it, until it is taken back.
+async fn ages_doubted(fleet: &Fleet, doubted: bool) {
+    eventually(SOON, "a jump to be noted, or taken back", async || {
+        let noted = fleet.count("SELECT count(*) FROM setting WHERE key = 'ages_doubted_until'");
+        if noted == u64::from(doubted) { Ok(()) } else { Err(format!("{noted}")) }
     })
     .await;
 }
@@ -242,6 +255,34 @@ async fn told(fleet: &Fleet, error: i64) {
 }
 
 /// Where SQLite is the database, its clock is the process's own.
+/// Whatever drops by age, wherever it is registered, does nothing at a replica that was started after the jump.
+#[tokio::test]
+async fn nothing_is_dropped_by_its_age_where_a_jump_is_noted() {
+    const PRUNED: &str =
+        "SELECT count(*) FROM task WHERE name LIKE 'prune-%' OR name = 'sweep-challenges'";
+    let mut fleet = Fleet::start(Plan { roles: &["all"], ..Plan::default() }).await;
+    // It is due after everything that drops by age, so by then each of these had its turn.
+    let all_had_their_turn = async |fleet: &Fleet| {
+        eventually(SOON, "the last task", async || {
+            match fleet.count("SELECT count(*) FROM task WHERE name = 'bring-moments-back'") {
+                0 => Err("none"),
+                _ => Ok(()),
+            }
+        })
+        .await;
+    };
+    all_had_their_turn(&fleet).await;
+    assert_eq!(fleet.count(PRUNED), 11);
+    fleet.members[0].kill().await;
+    fleet.sql(
+        "DELETE FROM task;
+         INSERT INTO setting (key, value) VALUES ('ages_doubted_until', (clock_timestamp() + interval '1 hour')::text)",
+    );
+    fleet.begin(0).await;
+    all_had_their_turn(&fleet).await;
+    assert_eq!(fleet.count(PRUNED), 0);
+}
+
 #[tokio::test]
 async fn the_clock_of_a_replica_on_sqlite_steps() {
     let network = Network::start().await;
