@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use holdfast_acme::Class;
+use holdfast_cluster::StoreClock;
 use holdfast_model::Domain;
 use holdfast_store::{Claimed, Error};
 
@@ -41,7 +42,10 @@ async fn withdrawn(shared: &Shared, claimed: &Claimed) -> Result<bool, Error> {
 /// Is the revocation done, or not worth waiting for any longer?
 async fn revoked(shared: &Shared, claimed: &Claimed) -> Result<bool, Error> {
     let domain = &claimed.domain;
-    if !domain.revoke_on_removal || !shared.is_from_our_ca(domain) || is_past(shared, domain) {
+    if !domain.revoke_on_removal || !shared.is_from_our_ca(domain) {
+        return Ok(true);
+    }
+    if is_past(&shared.clock, domain) && !shared.store.are_ages_doubtful().await? {
         return Ok(true);
     }
     let bundle = sealed_or_lost(domain, shared.store.bundle(domain.id).await)?;
@@ -53,10 +57,56 @@ async fn revoked(shared: &Shared, claimed: &Claimed) -> Result<bool, Error> {
     Ok(matches!(error.class(), Class::Hopeless(_)))
 }
 
-/// An expired certificate needs no revocation, and a CA that has been silent for a day must not keep the name.
-fn is_past(shared: &Shared, domain: &Domain) -> bool {
-    let (domain, now) = (shared.clock.retold(domain), shared.clock.now());
+/// An expired certificate needs no revocation, and a CA that has been silent for a day must not keep the name. A clock that may be
+/// wrong does not say so: with the domain goes what it takes to revoke its certificate.
+fn is_past(clock: &StoreClock, domain: &Domain) -> bool {
+    if clock.doubts_ages() {
+        return false;
+    }
+    let (domain, now) = (clock.retold(domain), clock.now());
     let expired = domain.certificate.is_none_or(|certificate| certificate.not_after <= now);
     let waited = domain.removing_since.map_or(Duration::ZERO, |since| now.since(since));
     expired || waited >= PATIENCE_WITH_CA
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_model::State;
+
+    use super::*;
+    use crate::samples::{certificate, clock_at, domain, jump, now};
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn ends_in(left: Duration) -> Domain {
+        Domain { certificate: Some(certificate(now().plus(left))), ..domain(State::Active) }
+    }
+
+    fn removed_for(waited: Duration) -> Domain {
+        Domain { removing_since: Some(now().minus(waited)), ..ends_in(HOUR * 1_000) }
+    }
+
+    #[test]
+    fn what_has_ended_or_was_waited_for_long_is_past() {
+        let clock = clock_at(now());
+        for (domain, past) in [
+            (ends_in(Duration::ZERO), true),
+            (ends_in(HOUR), false),
+            (removed_for(PATIENCE_WITH_CA), true),
+            (removed_for(HOUR), false),
+        ] {
+            assert_eq!(is_past(&clock, &domain), past, "{domain:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_past_by_a_clock_that_has_just_stepped() {
+        let (ahead, back) = (clock_at(now()), clock_at(now()));
+        jump(&ahead, now().plus(HOUR / 60));
+        jump(&back, now().minus(HOUR / 60));
+        for clock in [ahead, back] {
+            assert!(!is_past(&clock, &ends_in(Duration::ZERO)));
+            assert!(!is_past(&clock, &removed_for(PATIENCE_WITH_CA + HOUR)));
+        }
+    }
 }
