@@ -43,11 +43,12 @@ pub enum Search {
 }
 
 impl Search {
-    /// The longest claim that is let be. Whoever holds a shorter one renews it meanwhile.
+    /// The longest claim that is let be. Whoever holds a shorter one renews it meanwhile; if nobody
+    /// does any more, it ends soon enough.
     pub(crate) const fn claim(self) -> Duration {
         match self {
             Self::Impossible => Duration::from_secs(3600 + 60),
-            Self::Suspicious => Duration::from_secs(120),
+            Self::Suspicious => Duration::from_secs(60),
         }
     }
 
@@ -55,7 +56,7 @@ impl Search {
     pub(crate) const fn delivery(self) -> Duration {
         match self {
             Self::Impossible => Duration::from_secs(8 * 3600),
-            Self::Suspicious => Duration::from_secs(120),
+            Self::Suspicious => Duration::from_secs(60),
         }
     }
 

@@ -16,6 +16,7 @@ raw_on_both! {
     what_was_written_in_the_future_is_due_now,
     who_failed_in_the_future_is_tried_again,
     a_claim_of_the_dead_from_the_future_ends_and_one_of_the_living_goes_on,
+    a_claim_of_the_dead_ends_soon_after_a_small_step_back,
     a_long_claim_of_the_living_outlives_any_step,
     a_budget_from_the_future_misses_what_was_ordered_and_no_more,
     a_pause_from_the_future_is_as_long_as_it_was_meant_to_be,
@@ -96,6 +97,21 @@ async fn a_claim_of_the_dead_from_the_future_ends_and_one_of_the_living_goes_on(
     let claims = [(claimed.domain.id, claimed.epoch)];
     assert!(store.renew_claims(&who, &claims, HOLD).await.unwrap().is_empty());
     step(store, &claimed, Outcome::Accepted, Products::default()).await;
+}
+
+/// The clock was set back by less than would be impossible: still nobody waits for long.
+async fn a_claim_of_the_dead_ends_soon_after_a_small_step_back(raw: Raw) {
+    let (store, who) = (&raw.store, claimant("w"));
+    add(store, "shop.example.com").await;
+    claim_one(store, &who).await;
+    let later = if raw.is_postgres() { "interval '90 seconds'" } else { "90000000" };
+    let columns = ["updated_at", "entered_at", "claimed_until", "due_at"];
+    let later = columns.map(|column| format!("{column} = {column} + {later}")).join(", ");
+    raw.execute(&format!("UPDATE domain SET {later}")).await;
+    assert_eq!(brought_back(&raw, Search::Suspicious).await, 1);
+    let next = store.claim(&who, 1, HOLD).await.unwrap();
+    let wait = next.next_due_at.unwrap().since(next.now);
+    assert!(next.work.is_empty() && wait <= Duration::from_secs(60), "{wait:?}");
 }
 
 /// As long as claims may be configured to last. Whoever renews within what is left keeps it.
