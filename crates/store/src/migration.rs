@@ -56,6 +56,7 @@ macro_rules! steps {
             step!($database, 22, "0022", "behind"),
             step!($database, 23, "0023", "gone"),
             step!($database, 24, "0024", "sealed"),
+            step!($database, 25, "0025", "anew"),
         ]
     };
 }

@@ -33,13 +33,13 @@ macro_rules! moved {
                 order_id = CASE WHEN $15 THEN NULL ELSE order_id END, certificate_id = coalesce($16, certificate_id),
                 due_at = CASE WHEN $17 THEN claimed_until
                     WHEN removing_since IS NOT NULL OR (wanted IS NOT NULL AND NOT ($14 AND wanted_seen))
-                         OR (nudged AND (state = $5 OR $5 = 'CertificateDeploymentFailed')) THEN clock_timestamp()
+                         OR (nudged AND (state = $5 OR $5 = 'CertificateDeploymentFailed')) OR (ask_anew AND $5 = 'Active') THEN clock_timestamp()
                     ELSE ",
         next_attempt!(),
         " END,
                 claimed_by = CASE WHEN $17 THEN claimed_by END, incarnation = CASE WHEN $17 THEN incarnation END,
                 claimed_until = CASE WHEN $17 THEN claimed_until END,
-                nudged = false, lapses = 0, unseen = 0, version = version + 1, updated_at = clock_timestamp()
+                ask_anew = ask_anew AND $5 <> 'Active', nudged = false, lapses = 0, unseen = 0, version = version + 1, updated_at = clock_timestamp()
             WHERE id = $1 AND claim_epoch = $2 AND version - unseen = $3 AND incarnation = $4 AND claimed_until > clock_timestamp()
             RETURNING *),
         told AS (

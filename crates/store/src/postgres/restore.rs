@@ -68,6 +68,10 @@ const ASK_ANEW: &str = "
     UPDATE domain d SET due_at = least(d.due_at, clock_timestamp() + numbered.n * interval '50 milliseconds'),
         updated_at = clock_timestamp()
     FROM numbered WHERE d.id = numbered.id";
+/// What is not served yet is asked about as soon as it is.
+const ASK_LATER: &str = "
+    UPDATE domain SET ask_anew = true WHERE certificate_id IS NOT NULL AND removed_at IS NULL AND removing_since IS NULL
+        AND state IN ('Initial', 'CertificateDownloaded', 'CertificateDeploying', 'CertificateDeployed', 'CertificateDeploymentFailed')";
 
 /// No term that was given out since the backup may be given to another holder; whoever holds a lease wins it anew. First of
 /// all locks, as in every guarded transaction.
@@ -129,6 +133,7 @@ impl PostgresStore {
         transaction.execute(sql(FORGET_SEEN)).await?;
         transaction.execute(sql(DEPLOYING)).await?;
         transaction.execute(sql(ASK_ANEW)).await?;
+        transaction.execute(sql(ASK_LATER)).await?;
         // With the commit, not after it: who runs this is gone before it could tell anybody.
         transaction.execute(wake::tell_all()).await?;
         transaction.commit().await?;

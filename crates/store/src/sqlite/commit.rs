@@ -25,12 +25,12 @@ const MOVE: &str = "
         wanted = CASE WHEN $14 AND wanted_seen THEN NULL ELSE wanted END, wanted_seen = 1,
         order_id = CASE WHEN $15 THEN NULL ELSE order_id END, certificate_id = coalesce($16, certificate_id),
         due_at = CASE WHEN $17 THEN claimed_until
-            WHEN removing_since IS NOT NULL OR (wanted IS NOT NULL AND NOT ($14 AND wanted_seen)) 
-                 OR (nudged AND (state = $5 OR $5 = 'CertificateDeploymentFailed')) THEN $18
+            WHEN removing_since IS NOT NULL OR (wanted IS NOT NULL AND NOT ($14 AND wanted_seen))
+                 OR (nudged AND (state = $5 OR $5 = 'CertificateDeploymentFailed')) OR (ask_anew AND $5 = 'Active') THEN $18
             ELSE $8 END,
         claimed_by = CASE WHEN $17 THEN claimed_by END, incarnation = CASE WHEN $17 THEN incarnation END,
         claimed_until = CASE WHEN $17 THEN claimed_until END,
-        nudged = 0, lapses = 0, unseen = 0, version = version + 1, updated_at = $18
+        ask_anew = ask_anew AND $5 <> 'Active', nudged = 0, lapses = 0, unseen = 0, version = version + 1, updated_at = $18
     WHERE id = $1 AND claim_epoch = $2 AND version - unseen = $3 AND incarnation = $4 AND claimed_until > $18";
 
 const OPEN: &str = "SELECT id FROM acme_order WHERE domain_id = $1 AND ended_at IS NULL";

@@ -42,6 +42,10 @@ const ASK_ANEW: &str = "
     FROM (SELECT id, row_number() OVER (ORDER BY id) AS n FROM domain
         WHERE state = 'Active' AND removed_at IS NULL AND removing_since IS NULL) numbered
     WHERE domain.id = numbered.id";
+/// What is not served yet is asked about as soon as it is.
+const ASK_LATER: &str = "
+    UPDATE domain SET ask_anew = 1 WHERE certificate_id IS NOT NULL AND removed_at IS NULL AND removing_since IS NULL
+        AND state IN ('Initial', 'CertificateDownloaded', 'CertificateDeploying', 'CertificateDeployed', 'CertificateDeploymentFailed')";
 
 /// No term that was given out since the backup may be given to another holder.
 const RAISE_TERMS: &str = concat!(
@@ -70,6 +74,7 @@ impl SqliteStore {
         let deployments = transaction.one(sql(SERVED)).await?.count("n")?;
         transaction.execute(sql(DEPLOYING).bind(at)).await?;
         transaction.execute(sql(ASK_ANEW).bind(at)).await?;
+        transaction.execute(sql(ASK_LATER)).await?;
         transaction.commit().await?;
         self.tell(&[Topic::Work, Topic::Deployments, Topic::Events]);
         Ok(Restored { epoch, orders, deployments: u64::from(deployments) })

@@ -1,6 +1,6 @@
 //! Chores, and what follows a restore.
 
-use holdfast_model::{Outcome, State};
+use holdfast_model::{Note, Outcome, State, Wanted};
 use holdfast_store::{Error, EventCursor, HIGHEST_EPOCH, Products, Revision, SharedStore};
 
 use crate::{kit::*, raw::Raw};
@@ -8,6 +8,7 @@ use crate::{kit::*, raw::Raw};
 on_both! {
     the_store_answers_and_knows_its_schema,
     a_restore_begins_a_new_epoch,
+    what_was_being_deployed_at_a_restore_is_asked_about_once_it_is_served,
 }
 
 raw_on_both! {
@@ -77,6 +78,40 @@ async fn a_restore_begins_a_new_epoch(store: SharedStore) {
     assert_eq!(initial, Some((State::Initial, 1)));
     store.fold_counts(None).await.unwrap();
     assert!(store.counts().await.unwrap().contains(&(State::Initial, 1)));
+}
+
+/// Its certificate may have been revoked since the backup, as that of a domain at rest.
+async fn what_was_being_deployed_at_a_restore_is_asked_about_once_it_is_served(store: SharedStore) {
+    let who = claimant("w");
+    let account = account(&store).await;
+    let mut deploying = Vec::new();
+    for name in ["deploying", "failed"] {
+        add(&store, &format!("{name}.example.com")).await;
+        into_queue(&store, claim_one(&store, &who).await).await;
+        let downloading = into_download(&store, admit_one(&store, &who, account).await, name).await;
+        deploying.push(issue(&store, &downloading, name).await);
+    }
+    let note = Note::new("edge-refused", "no room");
+    finish(&store, &deploying[1], Outcome::DeploymentRefused { note }).await;
+    store.restored().await.unwrap();
+    let failed = deploying.remove(1).domain.id;
+    store.want(failed, Wanted::Retry, &actor()).await.unwrap();
+    for claimed in claim_all(&store, &who).await {
+        let claimed = match claimed.domain.state {
+            State::CertificateDeploying => claimed,
+            _ => step(&store, &claimed, Outcome::TimeToRetry, Products::default()).await,
+        };
+        let served = finish(&store, &claimed, Outcome::DeploymentSeen).await.domain;
+        assert_eq!(served.state, State::Active);
+    }
+    let due = claim_all(&store, &who).await;
+    assert_eq!(due.len(), 2, "both are looked at now: {due:?}");
+    let later = store.ping().await.unwrap().plus(HOLD * 100);
+    for claimed in due {
+        assert_eq!(claimed.domain.state, State::Active);
+        finish(&store, &claimed, Outcome::RenewalLater { look_at: later }).await;
+    }
+    assert!(claim_all(&store, &who).await.is_empty(), "once");
 }
 
 /// What a second restore must not repeat: epochs that edges follow, places in the event log, terms that fence.
