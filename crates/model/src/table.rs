@@ -114,6 +114,7 @@ pub const TABLE: &[Row] = &[
     row(S::CertificateDeploying, On::DeploymentSeen, Go(&[S::CertificateDeployed, S::Active])),
     row(S::CertificateDeploying, On::DeploymentPending, Wait),
     row(S::CertificateDeploying, On::DeploymentRefused, Fail(S::CertificateDeploymentFailed)),
+    row(S::CertificateDeploying, On::CertificateDamaged, Go(TO_RENEWAL)),
     row(S::CertificateDeploying, On::Trouble, Fail(S::CertificateDeploymentFailed)),
     row(S::CertificateDeploying, On::Hopeless, Fail(S::Failed)),
     row(S::CertificateDeployed, On::Accepted, Go(&[S::Active])),

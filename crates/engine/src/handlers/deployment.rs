@@ -2,20 +2,34 @@
 //! serve, stored is deployed.
 
 use holdfast_model::{Note, Outcome};
-use holdfast_store::{Claimed, DeploymentStatus, Error, Products};
+use holdfast_store::{Claimed, DeploymentStatus, Error, Products, UNUSABLE};
 
-use super::Step;
+use super::{
+    Step,
+    damage::{self, Stored},
+};
 use crate::{Deployment, dispatch::Shared};
 
 pub(super) async fn look(shared: &Shared, claimed: &Claimed) -> Result<Step, Error> {
     if shared.config.deployment == Deployment::Stored {
         return Ok(Outcome::DeploymentSeen.into());
     }
-    let status = shared.store.deployment(claimed.domain.id).await?;
+    let domain = &claimed.domain;
+    let status = shared.store.deployment(domain.id).await?;
+    if is_unusable(&status)
+        && let Stored::Damaged(note) = damage::read(shared, domain).await?
+    {
+        return Ok(damage::replace(shared, domain, note, shared.clock.now()).await?.into());
+    }
     // No revision, or a removal's: the certificate was never handed to the edges in this life of the name.
     let deploy = status.revision.is_none() || status.tombstone;
     let outcome = judge(&status);
     Ok(Step { outcome, products: Products { deploy, ..Products::default() } })
+}
+
+/// Did an edge say that it cannot load the certificate? However often it tries, it will not, if the stored one is damaged.
+fn is_unusable(status: &DeploymentStatus) -> bool {
+    status.refused.iter().any(|(_, note)| note.code == UNUSABLE)
 }
 
 /// What the reports amount to.

@@ -83,3 +83,35 @@ async fn a_letter_of_the_chain_on_sqlite() {
 async fn a_letter_of_the_chain_on_postgres() {
     check(Backend::Postgres, OTHER_LETTER).await;
 }
+
+/// The disk damages the first certificate as it is written, and no other. No edge ever serves it.
+const SPOIL_ON_SQLITE: &str = "CREATE TRIGGER spoil AFTER INSERT ON sealed
+    WHEN NEW.owner = 'certificate' AND (SELECT count(*) FROM sealed WHERE owner = 'certificate') = 1
+    BEGIN UPDATE sealed SET value = substr(value, 1, 40) WHERE owner = 'certificate'; END";
+const SPOIL_ON_POSTGRES: &str =
+    "CREATE FUNCTION spoil() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF NEW.owner = 'certificate' AND NOT EXISTS (SELECT FROM sealed WHERE owner = 'certificate')
+            THEN NEW.value := substr(NEW.value, 1, 40); END IF;
+        RETURN NEW; END $$;
+    CREATE TRIGGER spoil BEFORE INSERT ON sealed FOR EACH ROW EXECUTE FUNCTION spoil()";
+
+async fn spoiled_as_it_is_written(backend: Backend, spoil: &str) {
+    let world = World::start(Setup { backend, ..Setup::default() }).await;
+    run_sql(&world.url, spoil).unwrap();
+    let id = world.add("shop.test").await;
+    let active = world.reaches(id, State::Active).await;
+    assert!(active.last_error.is_none(), "{active:?}");
+    assert_eq!(world.damages(id).await, [Note::CERTIFICATE_DAMAGED]);
+    assert_eq!(world.ca_says("orders").await.len(), 2);
+    assert!(world.store.bundle(id).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn one_that_was_never_served_on_sqlite() {
+    spoiled_as_it_is_written(Backend::Sqlite, SPOIL_ON_SQLITE).await;
+}
+
+#[tokio::test]
+async fn one_that_was_never_served_on_postgres() {
+    spoiled_as_it_is_written(Backend::Postgres, SPOIL_ON_POSTGRES).await;
+}
