@@ -20,9 +20,14 @@ async fn another() -> PgConnection {
 
 /// Writes an event, two minutes ago.
 async fn told(store: &SharedStore, url: &str) {
+    told_at(store, url, "clock_timestamp() - interval '2 minutes'").await;
+}
+
+/// Writes an event as a clock that says this would have.
+async fn told_at(store: &SharedStore, url: &str, at: &str) {
     store.notice(&actor(), "tested", "here", "told").await.unwrap();
-    let earlier = "UPDATE event SET at = at - interval '2 minutes'";
-    raw(url).await.execute(earlier).await.unwrap();
+    let told = format!("UPDATE event SET at = {at} WHERE id = (SELECT max(id) FROM event)");
+    raw(url).await.execute(AssertSqlSafe(told)).await.unwrap();
 }
 
 async fn unread(store: &SharedStore) -> usize {
@@ -77,6 +82,27 @@ async fn a_prepared_transaction_is_the_cause() {
     assert!(holder.since.is_some());
     let there = Postgres::shared().await.unwrap().url("test_1");
     raw(&there).await.execute("ROLLBACK PREPARED 'payment-7'").await.unwrap();
+    assert_eq!(store.event_lag().await.unwrap(), EventLag::default());
+}
+
+/// The clock was a month ahead when the first unread event was written. That hides nobody who holds readers back.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_from_the_future_hides_no_lag() {
+    let url = database().await;
+    let store = opened(&url, &MasterKey::generate().unwrap()).await;
+    let before = store.ping().await.unwrap();
+    let mut session = another().await;
+    session.execute("BEGIN").await.unwrap();
+    session.execute("SELECT pg_current_xact_id()").await.unwrap();
+    told_at(&store, &url, "clock_timestamp() + interval '1 month'").await;
+    assert_eq!(unread(&store).await, 1);
+    let since = store.event_lag().await.unwrap().unread_since.unwrap();
+    assert!(since >= before && since <= store.ping().await.unwrap(), "{since}");
+    // Those that were written since say how long they wait.
+    told(&store, &url).await;
+    let lag = store.event_lag().await.unwrap();
+    assert!(lag.unread_since.unwrap() < before && lag.held_by.len() == 1, "{lag:?}");
+    session.execute("COMMIT").await.unwrap();
     assert_eq!(store.event_lag().await.unwrap(), EventLag::default());
 }
 
