@@ -7,7 +7,7 @@ use holdfast_acme::Ca;
 use holdfast_cluster::{Cluster, StoreClock};
 use holdfast_dns::Resolver;
 use holdfast_model::{DomainId, Timestamp};
-use holdfast_store::{Claimed, Error, Lane, Outage, Room, Secret, SharedStore, Topic};
+use holdfast_store::{Claimed, Error, Outage, Secret, SharedStore, Topic};
 use tokio::{
     sync::{Notify, Semaphore},
     time::Instant,
@@ -20,8 +20,7 @@ use crate::{
     alarm::{Alarm, Reasons},
     drive::drive,
     hold::Holds,
-    lanes::Lanes,
-    low_water::LowWater,
+    looks::Looks,
     pulse::Pulse,
 };
 
@@ -166,8 +165,7 @@ fn pause_after(error: &Error) -> Duration {
 struct Dispatcher<'a> {
     shared: &'a Arc<Shared>,
     tasks: TaskTracker,
-    lanes: Lanes,
-    low_water: LowWater,
+    looks: Looks,
     order_room: Arc<Semaphore>,
     alarm: Alarm,
 }
@@ -180,8 +178,7 @@ impl<'a> Dispatcher<'a> {
         Self {
             shared,
             tasks: TaskTracker::new(),
-            lanes: Lanes::new(shared.config.concurrency),
-            low_water: LowWater::default(),
+            looks: Looks::new(shared.config.concurrency),
             order_room: Arc::new(Semaphore::new(orders.min(Semaphore::MAX_PERMITS))),
             alarm: Alarm::new(shared.store.wake(Topic::Work)),
         }
@@ -226,7 +223,7 @@ impl<'a> Dispatcher<'a> {
             stopping: &self.shared.stopping,
             queue_moved: &self.shared.queue_moved,
             room: &self.shared.room,
-            full: self.lanes.is_full() || self.order_room.available_permits() == 0,
+            full: self.looks.is_full() || self.order_room.available_permits() == 0,
         };
         self.alarm.rest(reasons).await;
     }
@@ -234,7 +231,7 @@ impl<'a> Dispatcher<'a> {
     /// Gives when the next domain is due, if the store knows.
     async fn claim(&mut self) -> Result<Option<Instant>, Error> {
         let (began, mut next_due_at) = (Instant::now(), None);
-        let room = Room { since: self.low_water.begin(began), ..self.lanes.room() };
+        let room = self.looks.room(began);
         let mut full = room.shared == 0;
         if room.total() > 0 {
             let (who, hold) = (&self.shared.config.claimant, self.shared.config.claim);
@@ -242,17 +239,14 @@ impl<'a> Dispatcher<'a> {
             let asked = self.shared.clock.ask();
             let batch = self.shared.store.claim_lanes(who, &room, hold).await?;
             self.shared.clock.answered(asked, batch.now);
-            let lanes: Vec<_> = batch.work.iter().map(|one| Lane::of(&one.domain)).collect();
-            full = room.is_used_up(&lanes);
-            self.low_water.looked(began, Instant::now(), &batch, !full);
-            for (claimed, lane) in batch.work.into_iter().zip(lanes) {
-                let place = self.lanes.take(lane);
+            let found = self.looks.found(began, Instant::now(), &room, &batch);
+            full = found.full;
+            for (claimed, place) in batch.work.into_iter().zip(found.places) {
                 self.start(claimed, until, place);
             }
             next_due_at = batch.next_due_at;
         }
         if full {
-            // Some lane may have more than could be taken. By the room that was offered: places that were freed meanwhile were not.
             self.alarm.no_room();
         }
         Ok(next_due_at.map(|at| self.instant(at)))

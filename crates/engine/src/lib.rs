@@ -13,6 +13,7 @@ mod drive;
 mod handlers;
 mod hold;
 mod lanes;
+mod looks;
 mod low_water;
 mod pulse;
 #[cfg(test)]

@@ -172,7 +172,6 @@ async fn a_pause_from_the_future_is_as_long_as_it_was_meant_to_be(raw: Raw) {
     assert!(paused().await <= HOLD + Duration::from_secs(1));
     assert_eq!(store.out_of_bounds().await.unwrap(), 0);
     // And one that was noted by a release that does not say since when.
-    // And one that was noted by a release that does not say since when.
     let far =
         format!("UPDATE acme_account SET paused_at = NULL, paused_until = {}", raw.hours(MONTH));
     raw.execute(&far).await;

@@ -46,7 +46,15 @@ async fn the_dead_the_late_and_the_nearly_ended_are_named() {
     network.run(["dns", "set", name, "CNAME", "edge.holdfast.test"]).done();
     network.run(["dns", "set", "edge.holdfast.test", "A", "127.0.0.1"]).done();
     replica.run(["domain", "add", name, "--wait"]).done();
-    let ailing = ["replica:", "backlog:", "certificate:", "replicas:", "master key:", "clock:"];
+    let ailing = [
+        "replica:",
+        "backlog:",
+        "certificate:",
+        "replicas:",
+        "master key:",
+        "clock:",
+        "stored times:",
+    ];
     let seen = examined(&replica, &[]);
     assert!(!seen.iter().any(|one| ailing.iter().any(|what| one.starts_with(what))), "{seen:?}");
 
@@ -63,8 +71,11 @@ async fn the_dead_the_late_and_the_nearly_ended_are_named() {
         &url,
         "UPDATE certificate SET not_before = clock_timestamp() - interval '89 days', not_after = clock_timestamp() + interval '1 day'",
     );
+    // And a time that a clock two days ahead stored.
+    sql(&url, "UPDATE domain SET updated_at = clock_timestamp() + interval '2 days'");
     let seen = examined(&replica, &[]);
     let wanted = [
+        "stored times: doubtful, 1 are later than a clock in good order stores",
         "replica: doubtful, two was last heard",
         "backlog: doubtful, 1 domains are due",
         "certificate: wrong, that of shop.unwell.test ends",

@@ -219,6 +219,7 @@ async fn settled(fleet: &Fleet, count: usize, right: Instant) {
     let waits = fleet.count(
         "SELECT (SELECT count(*) FROM domain WHERE updated_at > clock_timestamp() + interval '10 s' OR entered_at > clock_timestamp() + interval '10 s')
               + (SELECT count(*) FROM acme_account WHERE budget_at > clock_timestamp() + interval '3 hours' OR paused_until > clock_timestamp() + interval '1 hour')
+              + (SELECT count(*) FROM domain WHERE next_attempt_at > clock_timestamp() + interval '1 hour' AND state <> 'Active')
               + (SELECT count(*) FROM replica WHERE beat_at > clock_timestamp() + interval '10 s')",
     );
     assert_eq!(waits, 0, "moments are left in the future");
@@ -254,7 +255,6 @@ async fn told(fleet: &Fleet, error: i64) {
     assert!(detail.contains(direction), "{detail}");
 }
 
-/// Where SQLite is the database, its clock is the process's own.
 /// Whatever drops by age, wherever it is registered, does nothing at a replica that was started after the jump.
 #[tokio::test]
 async fn nothing_is_dropped_by_its_age_where_a_jump_is_noted() {
@@ -283,8 +283,19 @@ async fn nothing_is_dropped_by_its_age_where_a_jump_is_noted() {
     assert_eq!(fleet.count(PRUNED), 0);
 }
 
+/// Where SQLite is the database, its clock is the process's own.
 #[tokio::test]
 async fn the_clock_of_a_replica_on_sqlite_steps() {
+    a_replica_on_sqlite(true).await;
+}
+
+/// Nothing asks for the time but what asks now and then by itself.
+#[tokio::test]
+async fn the_clock_of_an_idle_replica_on_sqlite_steps() {
+    a_replica_on_sqlite(false).await;
+}
+
+async fn a_replica_on_sqlite(load: bool) {
     let network = Network::start().await;
     let clock = Faketime::new().unwrap();
     let mut replica = Replica::prepare(&network, Database::Sqlite, "").await;
@@ -310,16 +321,21 @@ async fn the_clock_of_a_replica_on_sqlite_steps() {
     all_active(4, SOON).await;
     for (count, (label, error)) in [("month", MONTH), ("hours", -2 * HOUR)].into_iter().enumerate()
     {
-        network.run(["fault", "set", "slow-request", "300"]).done();
-        add(&format!("{label}-under-way"));
+        if load {
+            network.run(["fault", "set", "slow-request", "300"]).done();
+            add(&format!("{label}-under-way"));
+        }
         clock.step(error).unwrap();
-        add(&format!("{label}-meanwhile"));
+        if load {
+            add(&format!("{label}-meanwhile"));
+        }
         pace(WRONG).await;
         clock.step(0).unwrap();
         let right = Instant::now();
         network.run(["fault", "clear"]).done();
         add(&format!("{label}-after"));
-        all_active(4 + 12 * (count + 1), RECOVERED.saturating_sub(right.elapsed())).await;
+        let each = if load { 12 } else { 4 };
+        all_active(4 + each * (count + 1), RECOVERED.saturating_sub(right.elapsed())).await;
     }
     let doctor = replica.run(["doctor"]);
     assert!(doctor.stdout.contains("clock stepped"), "{doctor:?}");
