@@ -16,7 +16,7 @@ use holdfast_store::{Scope, Token};
 use http::{HeaderMap, StatusCode, Uri, header};
 
 use crate::query::Params;
-use crate::routes::bundle::{pem, require_privacy};
+use crate::routes::bundle::{pem, require_privacy, unreadable};
 use crate::serve::Channel;
 use crate::{AppState, Kind, Problem, field, request, token};
 
@@ -50,7 +50,8 @@ async fn caddy(
     let (Some(name), Some(group)) = (name, token.group) else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
-    let Some(bundle) = state.store.bundle_in(&group, &name).await? else {
+    let found = state.store.bundle_in(&group, &name).await;
+    let Some(bundle) = found.map_err(|error| unreadable(error, name.as_str()))? else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
     let content_type = [(header::CONTENT_TYPE, "application/x-pem-file")];

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use holdfast_agent::{AgentConfig, Error, Feed, HttpFeed, HttpFeedConfig};
 use holdfast_gateway::listener;
-use holdfast_store::{EdgeReport, Revision, Secret};
+use holdfast_store::{EdgeReport, Revision, Secret, UNUSABLE};
 use holdfast_testkit::{Pki, eventually};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -233,6 +233,24 @@ async fn an_agent_with_nothing_to_do_idles_in_one_long_poll() {
     let sha256 = memory.deploy(&authority.issue("next.test"));
     memory.until_seen("next.test", Some(&sha256)).await;
     assert!(plane.asked().answered > idle.answered);
+}
+
+/// What the control plane cannot read any more is told by its name, so that it orders another, and nothing is taken away for it.
+#[tokio::test]
+async fn a_damaged_certificate_is_reported_and_the_one_before_it_served_on() {
+    let edge = Proxied::new().await;
+    let plane = Plane::start(edge.memory.clone()).await;
+    let feed = Arc::new(HttpFeed::new(plane.feed()).unwrap());
+    let _running = Running::start(feed, edge.target(), edge.config());
+    let first = edge.served("shop.test").await;
+    edge.memory.deploy_damaged(&edge.authority.issue("shop.test"));
+    let told = |memory: &Memory| memory.observed("shop.test")?.error;
+    let note = edge.memory.until("the damage to be reported", told).await;
+    assert_eq!(note.code, UNUSABLE);
+    assert!(note.detail.contains("certificate-damaged"), "{note}");
+    assert_eq!(edge.visit("shop.test").await, first);
+    let another = edge.served("shop.test").await;
+    assert_eq!(edge.visit("shop.test").await, another);
 }
 
 #[tokio::test]

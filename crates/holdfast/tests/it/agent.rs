@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::Command, time::Duration};
 
-use holdfast_testkit::{Haproxy, Process, Scratch, eventually, free_port};
+use holdfast_testkit::{Haproxy, Process, Scratch, eventually, free_port, run_sql};
 use serde_json::Value;
 
 use crate::{
@@ -164,6 +164,31 @@ async fn from_a_name_to_https_on_haproxy_and_back() {
     assert!(site.get("/health/live").stdout.ends_with("\n200"));
     let status = site.agent.take().unwrap().terminate(SOON).await.unwrap();
     assert!(status.success(), "{status:?}");
+}
+
+/// Damaged before the agent had it: the agent says so, and the name gets another.
+#[tokio::test]
+async fn a_certificate_that_was_damaged_is_reported_by_the_agent_and_replaced() {
+    let mut site = Site::start().await;
+    site.until_ready().await;
+    site.agent.take().unwrap().terminate(SOON).await.unwrap();
+    site.replica.run(["domain", "add", "shop.test"]).done();
+    eventually(SOON, "the certificate to wait for the agent", async || {
+        let shown = site.replica.run(["domain", "show", "shop.test", "--output", "json"]).json();
+        if shown["state"] == "CertificateDeploying" { Ok(()) } else { Err(shown) }
+    })
+    .await;
+    let file = site.replica.scratch.path().join("holdfast.db");
+    let damage = "UPDATE sealed SET value = substr(value, 1, 40) WHERE owner = 'certificate'";
+    run_sql(&format!("sqlite:{}", file.display()), damage).unwrap();
+    site.begin().await;
+    eventually(Duration::from_secs(60), "another certificate to be served", async || {
+        let ended = site.visit("shop.test");
+        if ended.code == 0 { Ok(()) } else { Err(ended.stderr) }
+    })
+    .await;
+    let history = site.replica.run(["domain", "history", "shop.test"]).done().stdout;
+    assert_eq!(history.matches("certificate-damaged").count(), 1, "{history}");
 }
 
 /// The control plane answers, so it is not "unreachable": the token is what somebody has to act on.

@@ -82,6 +82,7 @@ kinds! {
     NotMaster, MISDIRECTED_REQUEST, "not-master", "Writes are taken by the leader alone";
     StaleTerm, MISDIRECTED_REQUEST, "stale-term", "This replica does not lead in that term";
     Internal, INTERNAL_SERVER_ERROR, "internal", "Something is wrong with this server";
+    CertificateDamaged, INTERNAL_SERVER_ERROR, "certificate-damaged", "What is stored of the certificate is damaged";
     CaFailed, BAD_GATEWAY, "ca-failed", "The CA did not do it";
     AnswerLost, BAD_GATEWAY, "answer-lost", "The leader's answer did not come";
     ForwardInsecure, BAD_GATEWAY, "forward-insecure", "Tokens are not sent to the leader over plain HTTP";

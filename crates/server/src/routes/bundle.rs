@@ -5,7 +5,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use holdfast_model::Domain;
-use holdfast_store::{Bundle, Scope};
+use holdfast_store::{Bundle, Error, Scope};
 use http::{HeaderMap, StatusCode, header};
 
 use crate::auth::{Caller, Keyholder};
@@ -35,7 +35,9 @@ pub(super) async fn show(
     require_privacy(&state, channel.map(|Extension(channel)| channel))?;
     let domain = key.find(&state).await?;
     require_group(&state, &caller, &domain).await?;
-    let bundle = state.store.bundle(domain.id).await?.ok_or_else(|| {
+    let found = state.store.bundle(domain.id).await;
+    let found = found.map_err(|error| unreadable(error, domain.name.as_str()))?;
+    let bundle = found.ok_or_else(|| {
         let detail = format!(
             "`{}` is in {} and has no certificate yet; `explain` says why.",
             domain.name, domain.state
@@ -49,6 +51,17 @@ pub(super) async fn show(
     let headers =
         [(header::ETAG, etag), (header::CONTENT_TYPE, "application/x-pem-file".to_owned())];
     Ok((headers, pem(&bundle)).into_response())
+}
+
+/// Why a certificate cannot be read. That it is damaged concerns this one alone, and asking again does not help.
+pub(crate) fn unreadable(error: Error, of: &str) -> Problem {
+    if !error.is_damage() {
+        return error.into();
+    }
+    let detail = format!(
+        "What the database holds of the certificate of `{of}` is damaged; go on serving the one you have. Another is ordered once an edge reports this."
+    );
+    Problem::new(Kind::CertificateDamaged, detail).caused_by(error)
 }
 
 /// Private keys leave over private channels alone.

@@ -8,7 +8,7 @@ use holdfast_server::{UNASKED_LOOK, token};
 use holdfast_store::{
     Actor, Commit, Import, NewCertificate, NewDomain, NewToken, Products, Scope, Secret, Topic,
 };
-use holdfast_testkit::{eventually, pace};
+use holdfast_testkit::{Postgres, Scratch, eventually, pace, run_sql};
 use http::{Method, StatusCode, header};
 use serde_json::{Value, json};
 
@@ -74,6 +74,48 @@ async fn hand_out(kit: &Kit, id: &str) {
         actor: Actor { instance: "replica".into(), name: "worker".into() },
     };
     kit.store.commit(claimed, &commit).await.unwrap();
+}
+
+/// A cut key and another letter in the chain: told by its own name, of that certificate alone.
+async fn damage_is_told_of_one_certificate(url: String, scratch: Scratch) {
+    let kit = Kit::on(&url, scratch, |settings| settings.allow_plaintext = true).await;
+    register(&kit).await;
+    let (_, whole) = deploy(&kit, "whole.example.com").await;
+    let damages = [
+        (
+            "UPDATE sealed SET value = substr(value, 1, 40) WHERE owner = 'certificate' AND id =",
+            "key.example.com",
+        ),
+        (
+            "UPDATE certificate SET chain_pem = substr(chain_pem, 1, 300) || '-' || substr(chain_pem, 302) WHERE id =",
+            "chain.example.com",
+        ),
+    ];
+    for (damage, name) in damages {
+        let (_, sha256) = deploy(&kit, name).await;
+        let of = format!("(SELECT id FROM certificate WHERE sha256 = '{sha256}')");
+        run_sql(&url, &format!("{damage} {of}")).unwrap();
+        for path in
+            [format!("/v1/edges/edge-1/bundles/{sha256}"), format!("/v1/domains/{name}/bundle")]
+        {
+            let told = get(&kit, &path).await.problem(500, "certificate-damaged");
+            assert!(told["detail"].as_str().unwrap().contains("go on serving"), "{told}");
+        }
+    }
+    get(&kit, &format!("/v1/edges/edge-1/bundles/{whole}")).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_damaged_certificate_is_told_by_its_own_name_on_sqlite() {
+    let scratch = Scratch::new().unwrap();
+    let url = format!("sqlite:{}", scratch.path().join("holdfast.db").display());
+    damage_is_told_of_one_certificate(url, scratch).await;
+}
+
+#[tokio::test]
+async fn a_damaged_certificate_is_told_by_its_own_name_on_postgres() {
+    let url = Postgres::shared().await.unwrap().database().await.unwrap();
+    damage_is_told_of_one_certificate(url, Scratch::new().unwrap()).await;
 }
 
 async fn plain() -> Kit {

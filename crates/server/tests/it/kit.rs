@@ -124,7 +124,12 @@ impl Kit {
         (one, Self::keyed(&url, &key, Scratch::new().unwrap(), &change).await)
     }
 
-    async fn on(url: &str, scratch: Scratch, change: impl FnOnce(&mut Settings)) -> Self {
+    /// On this database.
+    pub(crate) async fn on(
+        url: &str,
+        scratch: Scratch,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
         Self::keyed(url, &MasterKey::generate().unwrap(), scratch, change).await
     }
 

@@ -239,7 +239,11 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> E
         (StatusCode::UNAUTHORIZED, _) => return Error::TokenRefused { said: detail },
         _ => {}
     }
+    let is_damage = code == "certificate-damaged";
     let source = Box::new(Said { status, code, detail });
+    if is_damage {
+        return Error::Damaged { source };
+    }
     match (is_for_later(status), retry_after(headers)) {
         (true, Some(after)) => Error::Busy { after, source },
         (true, None) => Error::Unavailable { source },
@@ -273,6 +277,8 @@ pub(super) fn of_one_alone(error: Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use holdfast_store::UNUSABLE;
+
     use super::*;
 
     fn line(name: &str) -> String {
@@ -332,6 +338,7 @@ mod tests {
             assert!(told(status, code).is_transient(), "{code}");
         }
         assert!(matches!(told(403, "wrong-group"), Error::Refused { .. }));
+        assert_eq!(of_one_alone(told(500, "certificate-damaged")).note().code, UNUSABLE);
         let gateway = refusal(StatusCode::BAD_GATEWAY, &HeaderMap::new(), b"<html>");
         assert!(of_one_alone(gateway).is_transient());
         assert!(told(500, "internal").is_transient());

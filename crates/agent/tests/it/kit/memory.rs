@@ -51,6 +51,8 @@ struct State {
     /// Who asks is told to ask again after this.
     busy: Option<Duration>,
     refusals: Vec<Instant>,
+    /// What is stored of this one's certificate is damaged.
+    damaged: Option<Hostname>,
     /// So many certificates are given at once; who asks for one more is refused.
     seats: Option<Arc<Semaphore>>,
     /// Reports with an observation of this name are refused.
@@ -149,9 +151,18 @@ impl Memory {
 
     /// Deploys a certificate; gives its fingerprint.
     pub(crate) fn deploy(&self, bundle: &Bundle) -> String {
-        self.lock().bundles.insert(bundle.name.clone(), bundle.clone());
+        let mut state = self.lock();
+        state.damaged.take_if(|damaged| *damaged == bundle.name);
+        state.bundles.insert(bundle.name.clone(), bundle.clone());
+        drop(state);
         self.append(&bundle.name, Some(bundle));
         bundle.summary.sha256.clone()
+    }
+
+    /// Deploys a certificate that cannot be read any more, until another is deployed.
+    pub(crate) fn deploy_damaged(&self, bundle: &Bundle) {
+        self.lock().damaged = Some(bundle.name.clone());
+        self.append(&bundle.name, Some(bundle));
     }
 
     /// Deploys a tombstone.
@@ -401,6 +412,9 @@ impl Bundles for Memory {
         // Refusals come sooner than certificates.
         tokio::task::yield_now().await;
         self.fetched.fetch_add(1, Ordering::Relaxed);
+        if self.lock().damaged.as_ref() == Some(&change.name) {
+            return Err(Error::Damaged { source: "as the test said".into() });
+        }
         Ok(self.lock().bundles.get(&change.name).cloned())
     }
 }

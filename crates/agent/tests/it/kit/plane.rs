@@ -154,6 +154,7 @@ fn refused(error: &Error) -> Response {
         Error::RevisionGone => (StatusCode::GONE, "revision-gone"),
         Error::Unregistered => (StatusCode::NOT_FOUND, "edge-unknown"),
         Error::Refused { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "refused"),
+        Error::Damaged { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "certificate-damaged"),
         _ => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
     };
     (status, Json(json!({ "code": code, "detail": error.to_string() }))).into_response()

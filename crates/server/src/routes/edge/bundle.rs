@@ -8,7 +8,7 @@ use http::{HeaderMap, StatusCode, header};
 
 use crate::edge::{AtEdge, segment};
 use crate::query::{self, Params};
-use crate::routes::bundle::{is_known, require_privacy};
+use crate::routes::bundle::{is_known, require_privacy, unreadable};
 use crate::serve::Channel;
 use crate::view::BundleView;
 use crate::{AppState, Kind, Problem, field};
@@ -55,7 +55,8 @@ pub(in crate::routes) async fn show(
     let domain = domain.transpose()?;
     params.end()?;
     let own = edge.known(&state).await?.group;
-    let found = state.store.bundle_by_sha256(&sha256, Some(&own), domain).await?;
+    let found = state.store.bundle_by_sha256(&sha256, Some(&own), domain).await;
+    let found = found.map_err(|error| unreadable(error, &sha256))?;
     let Some((bundle, group)) = found else {
         let detail =
             format!("There is no certificate `{}` of a live domain.", field::shown(&sha256));
