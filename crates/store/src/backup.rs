@@ -19,7 +19,7 @@ use sqlx::{
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    Error,
+    Error, Outage,
     migration::{SQLITE, newest},
     sqlite::{FileLock, now},
 };
@@ -30,12 +30,18 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How often it is looked at.
 const PACE: Duration = Duration::from_millis(20);
 
+/// A look at all pages asks so often, in steps of SQLite's machine, whether its time is up.
+const STEPS: i32 = 1_000;
+
 /// Why a database was not backed up or replaced.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// There is no such file.
     #[error("{0} does not exist")]
     Missing(String),
+    /// There is nothing in the file.
+    #[error("{0} is empty")]
+    Empty(String),
     /// A backup is already there.
     #[error("{0} already exists")]
     Exists(String),
@@ -82,13 +88,28 @@ pub enum BackupError {
     Store(#[from] Error),
 }
 
+impl BackupError {
+    /// What keeps the file from being used, if that is what this error says.
+    #[must_use]
+    pub fn outage(&self) -> Option<Outage> {
+        match self {
+            Self::Damaged { .. } => Some(Outage::Corrupt),
+            Self::NotOurs(_) => Some(Outage::NotADatabase),
+            Self::Busy(_) => Some(Outage::Locked),
+            Self::Database { source, .. } => Outage::of(source),
+            Self::Store(error) => error.outage(),
+            _ => None,
+        }
+    }
+}
+
 type Result<T, E = BackupError> = std::result::Result<T, E>;
 
 /// Copies a database into a file of its own, safely also while a server writes to it; the copy is checked before it gets its name.
 /// Gives its size.
 ///
 /// # Errors
-/// When the database is missing or damaged, or the file is already there and not to be overwritten.
+/// When the database is missing, empty or damaged, or the file is already there and not to be overwritten.
 pub async fn back_up(database: &Path, to: &Path, overwrite: bool) -> Result<u64> {
     exists(database)?;
     if to.exists() && !overwrite {
@@ -102,6 +123,24 @@ pub async fn back_up(database: &Path, to: &Path, overwrite: bool) -> Result<u64>
     size.inspect_err(|_| {
         std::fs::remove_file(&unfinished).ok();
     })
+}
+
+/// Looks at every page of a database file, for at most this long; false where the time was too short for all of them. Nothing
+/// is changed.
+///
+/// # Errors
+/// When the file is missing, empty, damaged or no database, or cannot be read.
+pub async fn check_file(database: &Path, limit: Duration) -> Result<bool> {
+    exists(database)?;
+    let mut connection = reading(database).connect().await.map_err(|e| failed(database, e))?;
+    let deadline = Instant::now() + limit;
+    let mut handle = connection.lock_handle().await.map_err(|e| failed(database, e))?;
+    handle.set_progress_handler(STEPS, move || Instant::now() < deadline);
+    drop(handle);
+    match pages(&mut connection, database).await {
+        Err(BackupError::Database { source, .. }) if is_interrupted(&source) => Ok(false),
+        looked => looked.map(|()| true),
+    }
 }
 
 /// Copies, checks the copy and gives it its name.
@@ -206,8 +245,13 @@ fn reading(file: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new().filename(file).read_only(true).busy_timeout(PATIENCE)
 }
 
+/// Is there anything to read? SQLite deletes the log beside an empty file that it opens, and the log may be all that is left.
 fn exists(file: &Path) -> Result<()> {
-    if file.exists() { Ok(()) } else { Err(BackupError::Missing(shown(file))) }
+    match std::fs::metadata(file) {
+        Ok(metadata) if metadata.len() == 0 => Err(BackupError::Empty(shown(file))),
+        Ok(_) => Ok(()),
+        Err(_) => Err(BackupError::Missing(shown(file))),
+    }
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {
@@ -251,11 +295,7 @@ async fn copy(source: &SqliteConnectOptions, from: &Path, to: &Path) -> Result<(
 /// Is this a whole database of ours, of a schema that this release knows?
 async fn check(file: &Path, options: &SqliteConnectOptions) -> Result<()> {
     let mut connection = options.clone().connect().await.map_err(|e| failed(file, e))?;
-    let verdict = text(&mut connection, "PRAGMA integrity_check(1)").await;
-    let verdict = verdict.map_err(|source| failed(file, source))?;
-    if verdict != "ok" {
-        return Err(BackupError::Damaged { path: shown(file), why: verdict });
-    }
+    pages(&mut connection, file).await?;
     let schema = "SELECT coalesce(max(version), 0) FROM holdfast_migration, revision";
     let applied: i64 = match sqlx::query(schema).fetch_one(&mut connection).await {
         Ok(row) => row.try_get(0).map_err(|source| failed(file, source))?,
@@ -268,6 +308,15 @@ async fn check(file: &Path, options: &SqliteConnectOptions) -> Result<()> {
         0 => Err(BackupError::NotOurs(shown(file))),
         applied if applied > known => Err(BackupError::Newer { path: shown(file), applied, known }),
         _ => Ok(()),
+    }
+}
+
+/// Does every page fit the others?
+async fn pages(connection: &mut SqliteConnection, file: &Path) -> Result<()> {
+    let verdict = text(connection, "PRAGMA integrity_check(1)").await;
+    match verdict.map_err(|source| failed(file, source))? {
+        verdict if verdict == "ok" => Ok(()),
+        why => Err(BackupError::Damaged { path: shown(file), why }),
     }
 }
 
@@ -303,6 +352,11 @@ fn code(error: &sqlx::Error) -> Option<i64> {
 /// SQLITE_BUSY and SQLITE_LOCKED, with whatever they carry in their high bits.
 fn is_busy(error: &sqlx::Error) -> bool {
     code(error).is_some_and(|code| matches!(code & 0xff, 5 | 6))
+}
+
+/// SQLITE_INTERRUPT
+fn is_interrupted(error: &sqlx::Error) -> bool {
+    code(error) == Some(9)
 }
 
 fn failed(file: &Path, source: sqlx::Error) -> BackupError {

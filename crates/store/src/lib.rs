@@ -59,7 +59,7 @@ use std::sync::Arc;
 
 pub use account::{Account, AccountId, Accounts, NewAccount, OrderLimits, Terms};
 pub use alert::{Alerts, DOMAIN_EXPIRING, Ending, StandingAlert};
-pub use backup::{BackupError, Replacement, back_up};
+pub use backup::{BackupError, Replacement, back_up, check_file};
 pub use certificate::{Bundle, CertificateId, Certificates, NewCertificate};
 pub use challenge::{ChallengeAnswer, ChallengeKind, Challenges, NewChallenge, OpenChallenge};
 pub use claim::{Claim, ClaimRequest, Claims, Holder};

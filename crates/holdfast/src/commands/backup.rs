@@ -172,7 +172,7 @@ fn hold(place: &Place, data: &Path, backup: &Path) -> Result<Option<File>, Failu
 fn refused(error: &BackupError) -> Failure {
     let text = chain(error);
     match error {
-        BackupError::Missing(_) => {
+        BackupError::Missing(_) | BackupError::Empty(_) => {
             Failure::failed(format!("{text}; name another file, or see --config and --data."))
         }
         BackupError::Exists(_) => {

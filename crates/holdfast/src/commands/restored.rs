@@ -38,6 +38,7 @@ pub(crate) struct RestoredArgs {
 /// Does it.
 pub(crate) async fn run(args: &RestoredArgs, environment: &Environment) -> Result<(), Failure> {
     let config = Config::load(&args.config, environment)?;
+    let is_checked = wiring::store::refuse_damaged(&config.database.url).await?;
     let store = wiring::store::open(&config).await?;
     let beat = Duration::from_secs(config.replicas.heartbeat_seconds.into());
     refuse_while_replicas_run(&store, beat).await?;
@@ -47,9 +48,13 @@ pub(crate) async fn run(args: &RestoredArgs, environment: &Environment) -> Resul
     let output = Output::new(args.output, environment);
     if output.is_json() {
         output.json(&told.json());
-    } else {
-        told.say(output);
+        return Ok(());
     }
+    if !is_checked {
+        let seconds = wiring::store::CHECK.as_secs();
+        output.line(format!("  Not every page of the file could be checked within {seconds} s."));
+    }
+    told.say(output);
     Ok(())
 }
 

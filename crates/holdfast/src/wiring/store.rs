@@ -14,6 +14,9 @@ use crate::{
 /// How long a server waits for a database that starts beside it.
 const PATIENCE: Duration = Duration::from_secs(8);
 
+/// How long a look at every page of a database file may take.
+pub(crate) const CHECK: Duration = Duration::from_secs(60);
+
 /// How often it looks.
 const PACE: Duration = Duration::from_millis(500);
 
@@ -24,6 +27,20 @@ pub(crate) async fn open(config: &Config) -> Result<SharedStore, Failure> {
         marker.check().await?;
     }
     open_at(&config.database.url, &config.security).await
+}
+
+/// Refuses a database file that is damaged: whatever is written to it makes that worse. False where not all of it could be looked at in
+/// time. PostgreSQL checks what it reads by itself.
+pub(crate) async fn refuse_damaged(url: &DatabaseUrl) -> Result<bool, Failure> {
+    let DatabaseUrl::Sqlite(file) = url else { return Ok(true) };
+    match holdfast_store::check_file(file, CHECK).await {
+        Ok(is_whole) => Ok(is_whole),
+        Err(error) => match error.outage().filter(|outage| !outage.is_transient()) {
+            Some(outage) => Err(Failure::failed(format!("{}. {}", chain(&error), outage.fix()))),
+            // Opening it says why better.
+            None => Ok(true),
+        },
+    }
 }
 
 /// Opens the database of this URL, also one that was lost: for a restore.

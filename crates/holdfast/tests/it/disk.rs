@@ -1,6 +1,11 @@
 //! A disk that is full, a database file that is gone: told by everything that people ask, and healed where it can heal.
 
-use std::{process::Command, time::Duration};
+use std::{
+    os::unix::fs::FileExt as _,
+    path::Path,
+    process::Command,
+    time::Duration,
+};
 
 use holdfast_testkit::{Process, SmallDisk, eventually, read_only};
 use serde_json::Value;
@@ -114,6 +119,44 @@ async fn a_replica_whose_file_is_deleted_ends_at_once() {
     let log = replica.process().log();
     assert_eq!(status.code(), Some(1), "{log}");
     assert!(log.contains("was deleted, renamed or replaced while it was in use"), "{log}");
+}
+
+/// Overwrites the first page of a table of which few take notice.
+fn damage(file: &Path) {
+    let sql = "SELECT rootpage FROM sqlite_schema WHERE name = 'webhook'";
+    let found = Ended::of(Command::new("sqlite3").arg(file).arg(sql)).done().stdout;
+    let page: u64 = found.trim().parse().unwrap();
+    let database = std::fs::OpenOptions::new().write(true).open(file).unwrap();
+    database.write_all_at(&[0xff; 4096], (page - 1) * 4096).unwrap();
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_named_by_all_who_look_at_it_and_nothing_is_written_to_it() {
+    let network = Network::start().await;
+    let mut replica = Replica::start(&network, Database::Sqlite, "").await;
+    replica.run(["domain", "add", "shop.test", "--wait"]).done();
+    replica.end(SOON).await;
+    let whole = replica.with_config(["doctor"]).done();
+    assert!(whole.stdout.contains("holdfast.db was checked"), "{whole:?}");
+    damage(&replica.scratch.path().join("holdfast.db"));
+    let found = replica.with_config(["doctor"]).refused(1, &["wrong"]);
+    for words in ["holdfast.db is damaged", "restore a backup"] {
+        assert!(found.stdout.contains(words), "no `{words}` in {found:?}");
+    }
+    let before = std::fs::read(replica.scratch.path().join("holdfast.db")).unwrap();
+    let refused = replica.with_config(["restored"]);
+    refused.refused(1, &["holdfast.db is damaged", "restore a backup"]);
+    let after = std::fs::read(replica.scratch.path().join("holdfast.db")).unwrap();
+    assert!(before == after, "a damaged file was written to");
+    // Where it is not met it does no harm, and a server that meets it says so.
+    replica.begin().await;
+    replica.run(["webhook", "list"]).refused(1, &["is corrupt"]);
+    let told = ready(&replica, "503").await;
+    assert_eq!(text(&told, "/results/database/data/cause"), "database-corrupt");
+    let found = replica.run(["doctor"]).refused(1, &["wrong"]);
+    assert!(found.stdout.contains("is corrupt") && found.stdout.contains("restore a backup"));
+    let why = asked(&replica, "/v1/domains/shop.test/explain").1;
+    assert_eq!((text(&why, "/cause"), text(&why, "/who")), ("database-corrupt", "operator"));
 }
 
 #[tokio::test]

@@ -2,14 +2,14 @@
 
 use std::{os::unix::fs::PermissionsExt as _, time::Duration};
 
-use holdfast_store::{Error, MasterKey, OpenOptions, SharedStore};
+use holdfast_store::{Error, MasterKey, OpenOptions, Outage, SharedStore};
 
 use super::{cluster, finding::Finding};
 use crate::{
     clock,
     config::{Config, DatabaseUrl, EdgeMode},
     failure::chain,
-    wiring::{marker::Marker, master_key},
+    wiring::{marker::Marker, master_key, store::CHECK},
 };
 
 /// Clocks further apart than this make lease and certificate times misleading.
@@ -74,6 +74,27 @@ fn failed(url: &DatabaseUrl, error: &Error) -> Finding {
     }
 }
 
+/// Is every page of a database file as the others say?
+async fn pages(url: &DatabaseUrl) -> Option<Finding> {
+    const WHAT: &str = "database file";
+    let DatabaseUrl::Sqlite(file) = url else { return None };
+    let shown = file.display();
+    Some(match holdfast_store::check_file(file, CHECK).await {
+        Ok(true) => Finding::good(WHAT, format!("every page of {shown} was checked")),
+        Ok(false) => Finding::doubtful(
+            WHAT,
+            format!("not every page of {shown} could be checked within {} s", CHECK.as_secs()),
+            format!(
+                "Check the rest while no server runs: sqlite3 {shown} 'PRAGMA integrity_check'"
+            ),
+        ),
+        Err(error) => {
+            let fix = error.outage().map_or("See that its user may read the file.", Outage::fix);
+            Finding::wrong(WHAT, chain(&error), fix)
+        }
+    })
+}
+
 /// What one replica may ask of the database, or of a pooler before it.
 fn sessions(url: &DatabaseUrl) -> Option<Finding> {
     let needed = holdfast_store::sessions(&url.expose(), &OpenOptions::default()).ok()?;
@@ -111,6 +132,7 @@ async fn opened(config: &Config, sealed_under: Option<String>) -> Vec<Finding> {
     {
         Ok(store) => {
             findings.extend(store.check_writes().await.err().map(|error| failed(url, &error)));
+            findings.extend(pages(url).await);
             findings.extend(schema(&store).await);
             findings.extend(sessions(url));
             findings.extend(skew(&store).await);
