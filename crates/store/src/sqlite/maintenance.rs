@@ -77,6 +77,7 @@ impl Maintenance for SqliteStore {
 
     async fn check_writes(&self) -> Result<()> {
         self.readers.damage().check()?;
+        self.readers.damage().check_disk()?;
         self.room.check()?;
         let check = sql(WRITTEN).bind(time(now()).to_string());
         self.writer.execute_soon("check that the database can be written", check).await
@@ -183,5 +184,34 @@ impl Maintenance for SqliteStore {
 
     async fn restored_above(&self, epoch: i64) -> Result<Restored> {
         self.restore(second_above(epoch)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_testkit::Scratch;
+
+    use super::*;
+    use crate::{MasterKey, OpenOptions, Outage};
+
+    /// What a quota or a nearly full disk refuses is told although the next small row finds room, and no longer than it is news.
+    #[tokio::test]
+    async fn a_disk_that_refused_a_write_is_told_for_a_while() {
+        let scratch = Scratch::new().unwrap();
+        let file = scratch.path().join("holdfast.db").display().to_string();
+        crate::sqlite::migrate(&file).await.unwrap();
+        let key = Some(MasterKey::generate().unwrap());
+        let store = SqliteStore::open(&file, key, &OpenOptions::default()).await.unwrap();
+        store.check_writes().await.unwrap();
+        store.writer.rows("test", sqlx::query("PRAGMA max_page_count = 1")).await.unwrap();
+        let large = "INSERT INTO setting (key, value) VALUES ('test', hex(zeroblob(500000)))";
+        let refused = store.writer.execute("test", sqlx::query(large)).await.unwrap_err();
+        assert_eq!(refused.outage(), Some(Outage::DiskFull));
+        let told = store.check_writes().await.unwrap_err();
+        assert_eq!(told.outage(), Some(Outage::DiskFull));
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(11)).await;
+        tokio::time::resume();
+        store.check_writes().await.unwrap();
     }
 }

@@ -42,6 +42,12 @@ struct Lost {
     outage: Option<Outage>,
 }
 
+impl Lost {
+    fn of(error: &sqlx::Error) -> Self {
+        Self { why: error.to_string().into(), outage: Outage::of(error) }
+    }
+}
+
 /// Who may write.
 pub(super) struct Writer {
     seat: Arc<Mutex<Seat>>,
@@ -58,6 +64,8 @@ struct Seat {
     batch: Option<Batch>,
     /// Somebody began and did not finish.
     spoiled: bool,
+    /// Why a member's statement failed, if the database was at fault: SQLite may have given up the whole transaction for it.
+    cause: Option<Lost>,
     // Given back last, when nothing writes any more.
     lock: Arc<FileLock>,
 }
@@ -91,6 +99,7 @@ impl Writer {
             connection: None,
             batch: None,
             spoiled: false,
+            cause: None,
             lock: lock.clone(),
         };
         Ok(Self { seat: Arc::new(Mutex::new(seat)), lock, locked_out })
@@ -169,7 +178,8 @@ impl Seat {
 
     /// Ready for a member: in a transaction, behind a savepoint.
     async fn sit(&mut self) -> sqlx::Result<()> {
-        self.clean().await;
+        // Where that fails, another transaction begins.
+        self.clean().await.ok();
         if self.batch.is_none() {
             // IMMEDIATE: a transaction that begins as a reader cannot wait for its turn to write.
             self.locked_out.store(true, Ordering::Relaxed);
@@ -185,24 +195,29 @@ impl Seat {
         self.run("SAVEPOINT member").await
     }
 
-    /// Undoes what somebody left unfinished.
-    async fn clean(&mut self) {
-        if !std::mem::take(&mut self.spoiled) {
-            return;
+    /// Undoes what somebody left unfinished, or fails with why the transaction is lost.
+    async fn clean(&mut self) -> Result<(), Lost> {
+        if std::mem::take(&mut self.spoiled)
+            && let Err(error) = self.run("ROLLBACK TO member; RELEASE member").await
+        {
+            return Err(self.fail(&error));
         }
-        if let Err(error) = self.run("ROLLBACK TO member; RELEASE member").await {
-            self.fail(&error);
-        }
+        self.cause = None;
+        Ok(())
     }
 
-    /// The transaction is lost, for all of its members; so is the connection, whose state is anybody's guess.
-    fn fail(&mut self, error: &sqlx::Error) {
+    /// The transaction is lost, for all of its members; so is the connection, whose state is anybody's guess. What a member met
+    /// before says more of why than that its savepoint is gone.
+    fn fail(&mut self, error: &sqlx::Error) -> Lost {
+        let lost = self.cause.take().unwrap_or_else(|| Lost::of(error));
         self.connection = None;
-        self.lose(Lost { why: error.to_string().into(), outage: Outage::of(error) });
+        self.lose(lost.clone());
+        lost
     }
 
     fn lose(&mut self, lost: Lost) {
         self.spoiled = false;
+        self.cause = None;
         if let Some(batch) = self.batch.take() {
             batch.verdict.send_replace(Some(Err(lost)));
         }
@@ -210,7 +225,9 @@ impl Seat {
 
     /// Commits for all members, unless the file is no longer where it would be looked for after a restart.
     async fn commit(&mut self, at: &'static str) -> Result<()> {
-        self.clean().await;
+        if let Err(lost) = self.clean().await {
+            return said(at, Some(Err(lost)));
+        }
         if let Err(outage) = self.lock.check() {
             // The connection is kept: closing it could remove the log of the file that is there now.
             self.run("ROLLBACK").await.ok();
@@ -265,8 +282,11 @@ impl Tx {
         result.map_err(|source| self.failed(at, source))
     }
 
-    fn failed(&self, at: &'static str, source: sqlx::Error) -> Error {
+    fn failed(&mut self, at: &'static str, source: sqlx::Error) -> Error {
         self.seat.damage.note(&source);
+        if Outage::of(&source).is_some() {
+            self.seat.cause.get_or_insert_with(|| Lost::of(&source));
+        }
         Error::Database { at, source }
     }
 
@@ -279,15 +299,11 @@ impl Tx {
 
     async fn join_in(mut self) -> Result<()> {
         let at = self.at;
-        let failed = |source| Error::Database { at, source };
         self.seat.spoiled = false;
         if let Err(error) = self.seat.run("RELEASE member").await {
-            self.seat.fail(&error);
-            return Err(failed(error));
+            return said(at, Some(Err(self.seat.fail(&error))));
         }
-        let Some(batch) = &mut self.seat.batch else {
-            return Err(failed(sqlx::Error::PoolClosed));
-        };
+        let Some(batch) = &mut self.seat.batch else { return said(at, None) };
         batch.members += 1;
         let mut verdict = batch.verdict.subscribe();
         // Whoever waits joins in before we come round again.
@@ -306,7 +322,8 @@ impl Tx {
 
     /// Gives it up.
     pub(super) async fn abandon(mut self) -> Result<()> {
-        self.seat.clean().await;
+        // Where that fails, it is given up all the same.
+        self.seat.clean().await.ok();
         // With nobody waiting for it there is nothing to commit.
         if self.seat.batch.as_ref().is_some_and(|batch| batch.members == 0) {
             self.seat.batch = None;
@@ -332,5 +349,60 @@ fn said(at: &'static str, verdict: Verdict) -> Result<()> {
             failed(sqlx::Error::Protocol(format!("a commit shared with others failed: {why}")))
         }
         None => failed(sqlx::Error::PoolClosed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_testkit::Scratch;
+    use tokio::task::yield_now;
+
+    use super::*;
+    use crate::sqlite::options;
+
+    const SMALL: &str = "INSERT INTO letter VALUES ('x')";
+    const LARGE: &str = "INSERT INTO letter VALUES (hex(zeroblob(500000)))";
+
+    /// A file that may grow by a few pages only, as on a disk that is nearly full.
+    async fn narrow(scratch: &Scratch) -> Arc<Writer> {
+        let file = scratch.path().join("holdfast.db");
+        let writer = Writer::new(&file, options(&file), Arc::default()).unwrap();
+        writer.execute("test", sqlx::query("CREATE TABLE letter (text TEXT)")).await.unwrap();
+        writer.rows("test", sqlx::query("PRAGMA max_page_count = 20")).await.unwrap();
+        Arc::new(writer)
+    }
+
+    /// SQLite gives up the whole transaction for want of room, also the part of a member that had finished.
+    #[tokio::test]
+    async fn who_shares_a_transaction_that_finds_no_room_is_told_so() {
+        let scratch = Scratch::new().unwrap();
+        let writer = narrow(&scratch).await;
+        let mut one = writer.begin("one").await.unwrap();
+        one.execute(sqlx::query(SMALL)).await.unwrap();
+        let beside = writer.clone();
+        let other = tokio::spawn(async move {
+            let mut two = beside.begin("two").await?;
+            two.execute(sqlx::query(LARGE)).await
+        });
+        // Until the other one waits for its turn.
+        for _ in 0..100 {
+            yield_now().await;
+        }
+        let told = [one.commit().await.err(), other.await.unwrap().err()];
+        for error in told {
+            assert_eq!(error.as_ref().and_then(Error::outage), Some(Outage::DiskFull), "{error:?}");
+        }
+        writer.execute("three", sqlx::query(SMALL)).await.unwrap();
+    }
+
+    /// A member that commits although its statement failed is told why it could not.
+    #[tokio::test]
+    async fn who_commits_what_was_given_up_is_told_why() {
+        let scratch = Scratch::new().unwrap();
+        let writer = narrow(&scratch).await;
+        let mut one = writer.begin("one").await.unwrap();
+        one.execute(sqlx::query(LARGE)).await.unwrap_err();
+        let told = one.commit().await.unwrap_err();
+        assert_eq!(told.outage(), Some(Outage::DiskFull), "{told:?}");
     }
 }
