@@ -364,6 +364,8 @@ fn failed(file: &Path, source: sqlx::Error) -> BackupError {
     match code(&source).map(|code| code & 0xff) {
         // SQLITE_NOTADB
         Some(26) => BackupError::NotOurs(path),
+        // SQLITE_BUSY, SQLITE_LOCKED
+        Some(5 | 6) => BackupError::Busy(path),
         // SQLITE_CORRUPT
         Some(11) => BackupError::Damaged { path, why: source.to_string() },
         _ => BackupError::Database { path, source },

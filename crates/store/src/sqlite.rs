@@ -73,6 +73,9 @@ use crate::{
 /// More readers than this wait for the disk, not for each other.
 const READERS: u32 = 4;
 
+/// How much longer than for a lock a connection is waited for.
+const MARGIN: Duration = Duration::from_secs(1);
+
 /// The store on SQLite.
 pub(crate) struct SqliteStore {
     readers: Pool<Sqlite>,
@@ -90,7 +93,7 @@ fn options(file: &Path) -> SqliteConnectOptions {
         .filename(file)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
-        .busy_timeout(Duration::from_secs(10))
+        .busy_timeout(PATIENCE)
         .statement_cache_capacity(256)
         .pragma("journal_size_limit", "67108864")
 }
@@ -108,7 +111,8 @@ struct Readers(SqliteConnectOptions);
 impl Source<Sqlite> for Readers {
     async fn connect(&self, at: &'static str, _: &Shortage) -> Result<SqliteConnection> {
         let failed = |source| Error::Database { at, source };
-        let made = timeout(PATIENCE, self.0.connect()).await;
+        // Whose lock is in the way is told by SQLite itself, when it has waited for as long.
+        let made = timeout(PATIENCE + MARGIN, self.0.connect()).await;
         made.map_err(|_| failed(sqlx::Error::PoolTimedOut))?.map_err(failed)
     }
 

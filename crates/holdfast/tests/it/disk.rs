@@ -1,9 +1,10 @@
 //! A disk that is full, a database file that is gone: told by everything that people ask, and healed where it can heal.
 
 use std::{
+    io::Write as _,
     os::unix::fs::FileExt as _,
     path::Path,
-    process::Command,
+    process::{Child, Command, Stdio},
     time::Duration,
 };
 
@@ -157,6 +158,46 @@ async fn a_damaged_file_is_named_by_all_who_look_at_it_and_nothing_is_written_to
     assert!(found.stdout.contains("is corrupt") && found.stdout.contains("restore a backup"));
     let why = asked(&replica, "/v1/domains/shop.test/explain").1;
     assert_eq!((text(&why, "/cause"), text(&why, "/who")), ("database-corrupt", "operator"));
+}
+
+/// Another process that keeps a database for itself alone, readers included.
+struct Keeper(Child);
+
+impl Keeper {
+    async fn start(file: &Path) -> Self {
+        let mut keeper = Command::new("sqlite3");
+        keeper.arg(file).stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut keeper = Self(keeper.spawn().unwrap());
+        let sign = file.with_extension("kept");
+        let input = keeper.0.stdin.as_mut().unwrap();
+        let text = "PRAGMA locking_mode = EXCLUSIVE;\nBEGIN EXCLUSIVE;\n.shell touch ";
+        writeln!(input, "{text}{}", sign.display()).unwrap();
+        eventually(SOON, "the lock", async || sign.exists().then_some(()).ok_or("none yet")).await;
+        keeper
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_another_process_keeps_for_itself_is_told_as_locked() {
+    let network = Network::start().await;
+    let mut replica = Replica::start(&network, Database::Sqlite, "").await;
+    replica.end(SOON).await;
+    let keeper = Keeper::start(&replica.scratch.path().join("holdfast.db")).await;
+    let held = "another process or a long transaction holds its lock";
+    let doctor = replica.with_config(["doctor"]).refused(1, &["wrong"]);
+    assert!(doctor.stdout.contains(held), "{doctor:?}");
+    let backup = word(&replica.scratch.path().join("backup.db"));
+    replica.with_config(["backup", &backup]).refused(1, &["open in another process"]);
+    Ended::of(&mut replica.command()).refused(3, &[held]);
+    drop(keeper);
+    replica.begin().await;
 }
 
 #[tokio::test]
