@@ -21,6 +21,44 @@ impl SqliteStore {
         transaction.execute(sql(LIMIT)).await?;
         transaction.execute(sql(OPTIMIZE)).await?;
         transaction.commit().await?;
+        // A connection reads statistics when it is opened, and never again.
+        self.readers.drop_all();
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_testkit::Scratch;
+    use sqlx::{AssertSqlSafe, Connection as _, Executor as _, SqliteConnection};
+
+    use super::*;
+    use crate::{MasterKey, OpenOptions};
+
+    /// A thousand domains, by the fixture of the tests of plans.
+    async fn fill(url: &str) {
+        let sql = include_str!("../plans/fixture_sqlite.sql").replace("n < 100000", "n < 1000");
+        let mut raw = SqliteConnection::connect(url).await.unwrap();
+        raw.execute(sqlx::raw_sql(AssertSqlSafe(sql))).await.unwrap();
+    }
+
+    /// By the size of its cache, which a connection is given for life.
+    async fn reader(store: &SqliteStore) -> i64 {
+        let row = store.readers.one("test", sqlx::query("PRAGMA cache_size")).await.unwrap();
+        row.number("cache_size").unwrap()
+    }
+
+    #[tokio::test]
+    async fn who_reads_plans_by_the_newest_statistics() {
+        let scratch = Scratch::new().unwrap();
+        let file = scratch.path().join("holdfast.db").display().to_string();
+        crate::sqlite::migrate(&file).await.unwrap();
+        let key = Some(MasterKey::generate().unwrap());
+        let store = SqliteStore::open(&file, key, &OpenOptions::default()).await.unwrap();
+        fill(&format!("sqlite:{file}")).await;
+        store.readers.execute("test", sqlx::query("PRAGMA cache_size = 777")).await.unwrap();
+        assert_eq!(reader(&store).await, 777);
+        assert!(store.optimize(None).await.unwrap());
+        assert_ne!(reader(&store).await, 777);
     }
 }
