@@ -69,9 +69,10 @@ impl LogFile {
 
 impl Write for LogFile {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if self.length >= self.largest {
-            // Where that fails the line still goes somewhere.
-            self.put_aside().ok();
+        // Where it cannot be put aside it begins anew: it is never larger than that.
+        if self.length >= self.largest && self.put_aside().is_err() && self.file.set_len(0).is_ok()
+        {
+            self.length = 0;
         }
         // A full disk costs the line, not the process.
         self.file.write_all(line).ok();
@@ -109,5 +110,18 @@ mod tests {
             (read("up.log.1").as_str(), read("up.log").as_str()),
             ("three\nfour\n", "five\n")
         );
+    }
+
+    /// A directory stands where the one before it would be kept.
+    #[test]
+    fn a_log_that_cannot_be_put_aside_does_not_grow_for_ever() {
+        let scratch = Scratch::new().unwrap();
+        let path = scratch.path().join("up.log");
+        std::fs::create_dir_all(scratch.path().join("up.log.1/full")).unwrap();
+        let mut log = LogFile::open(&path, 8).unwrap();
+        for line in ["one\n", "two\n", "three\n", "four\n"] {
+            log.write_all(line.as_bytes()).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "three\nfour\n");
     }
 }
