@@ -334,6 +334,22 @@ mod tests {
         assert_eq!(std::fs::read(path.with_added_extension("damaged")).unwrap(), torn);
     }
 
+    #[tokio::test]
+    async fn of_damaged_journals_the_last_one_alone_is_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal.jsonl");
+        for damage in ["first\n", "second\n", "third\n"] {
+            files::write(Point::FILE_OTHER, &path, damage.as_bytes(), Access::Private).unwrap();
+            assert_eq!(shape(&noted(&path, &[]).await), []);
+            let names = std::fs::read_dir(directory.path()).unwrap().flatten();
+            let mut names: Vec<_> = names.map(|entry| entry.file_name()).collect();
+            names.sort();
+            assert_eq!(names, ["journal.jsonl", "journal.jsonl.damaged"]);
+            let kept = std::fs::read_to_string(path.with_added_extension("damaged")).unwrap();
+            assert_eq!(kept, damage);
+        }
+    }
+
     /// On a full disk the copy fails; a directory of its name refuses in the same place.
     #[tokio::test]
     async fn a_damaged_journal_that_cannot_be_kept_beside_goes_on_as_it_is() {

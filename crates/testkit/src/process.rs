@@ -155,6 +155,11 @@ impl Process {
         self.wait(within).await
     }
 
+    /// Tells it that its terminal is gone (SIGHUP).
+    pub fn hang_up(&self) -> Result<()> {
+        self.signal(Signal::HUP)
+    }
+
     /// Stops it where it is (SIGSTOP), connections open, clocks running; once this returns it does nothing more.
     pub fn pause(&self) -> Result<()> {
         self.signal(Signal::STOP)?;

@@ -184,6 +184,47 @@ async fn orders_that_have_ended_are_forgotten_beyond_a_number_and_certificates_s
     assert_eq!(journal.matches("\"kind\":\"authorization\"").count(), 4);
 }
 
+/// Whoever orders does not wait until a CA that has kept too much has forgotten all of it.
+#[tokio::test]
+async fn what_is_too_much_is_forgotten_in_parts_and_the_oldest_first() {
+    let data = tempfile::tempdir().unwrap();
+    let world = start(data.path(), None).await;
+    let (account, credentials) = world.account_with_credentials().await;
+    world.issue(&account, &["a.test"]).await.unwrap();
+    let like = addresses(&world.net);
+    world.net.shutdown().await;
+    copy_order(data.path(), 300);
+
+    let world = World::start_with(|config| {
+        (config.ca, config.dns) = (like.ca, like.dns);
+        config.data = Some(data.path().to_owned());
+        config.orders_kept = Some(10);
+    })
+    .await;
+    let account = world.builder().from_credentials(credentials).await.unwrap();
+    for (name, left, oldest) in [("b.test", 301 - 256 + 1, "copy-255"), ("c.test", 11, "copy-291")]
+    {
+        account.new_order(&NewOrder::new(&identifiers(&[name]))).await.unwrap();
+        let orders = world.json("/dev/orders").await;
+        assert_eq!(orders.as_array().unwrap().len(), left);
+        assert_eq!(orders[0]["id"], oldest);
+    }
+}
+
+/// Repeats the one order of a journal.
+fn copy_order(data: &Path, times: usize) {
+    let path = data.join("devnet/journal.jsonl");
+    let mut text = std::fs::read_to_string(&path).unwrap();
+    let order = text.lines().rfind(|line| line.contains("\"kind\":\"order\"")).unwrap();
+    let mut order: Value = serde_json::from_str(order).unwrap();
+    for number in 0..times {
+        let id = Value::from(format!("copy-{number}"));
+        (order["row"]["id"], order["id"]) = (id.clone(), id);
+        text.push_str(&format!("{order}\n"));
+    }
+    files::write(Point::FILE_OTHER, &path, text.as_bytes(), Access::Private).unwrap();
+}
+
 /// A certificate that ended eight days ago, by the hand of the test; one that ended yesterday is still asked about.
 #[tokio::test]
 async fn certificates_are_forgotten_some_days_after_their_end() {

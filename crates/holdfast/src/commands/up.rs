@@ -101,3 +101,23 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = if address.ip().is_unspecified() { [127, 0, 0, 1].into() } else { address.ip() };
     SocketAddr::new(ip, address.port())
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        up: UpArgs,
+    }
+
+    /// What a bound does is tested where it is kept; without one, many names would fill the memory.
+    #[test]
+    fn the_embedded_ca_is_bounded() {
+        let args = Line::parse_from(["up"]).up;
+        assert_eq!(network(&args).orders_kept, Some(ORDERS_KEPT));
+    }
+}

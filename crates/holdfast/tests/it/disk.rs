@@ -122,6 +122,24 @@ async fn a_replica_whose_file_is_deleted_ends_at_once() {
     assert!(log.contains("was deleted, renamed or replaced while it was in use"), "{log}");
 }
 
+/// As `mv` or a restore by hand puts another file in its place.
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "test data, which needs no crash point")]
+async fn a_replica_in_whose_place_another_file_is_put_ends_and_leaves_that_one_alone() {
+    let network = Network::start().await;
+    let replica = Replica::start(&network, Database::Sqlite, "").await;
+    let file = replica.scratch.path().join("holdfast.db");
+    let other = file.with_extension("other");
+    replica.with_config(["backup", &word(&other)]).done();
+    let before = std::fs::read(&other).unwrap();
+    std::fs::rename(&other, &file).unwrap();
+    let status = replica.process().wait(LATER).await.unwrap();
+    let log = replica.process().log();
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(log.contains("was deleted, renamed or replaced while it was in use"), "{log}");
+    assert!(std::fs::read(&file).unwrap() == before, "the other file was written to");
+}
+
 /// Overwrites the first page of a table of which few take notice.
 fn damage(file: &Path) {
     let sql = "SELECT rootpage FROM sqlite_schema WHERE name = 'webhook'";

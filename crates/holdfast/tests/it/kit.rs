@@ -106,11 +106,16 @@ pub(crate) struct Up {
 }
 
 impl Up {
-    /// Starts one and waits until it is up.
-    pub(crate) async fn start() -> Self {
+    /// One that does not run yet.
+    pub(crate) fn prepare() -> Self {
         let port = || free_port().unwrap();
         let ports = Ports { api: port(), http: port(), https: port(), ca: port(), dns: port() };
-        let mut up = Self { scratch: Scratch::new().unwrap(), ports, process: None };
+        Self { scratch: Scratch::new().unwrap(), ports, process: None }
+    }
+
+    /// Starts one and waits until it is up.
+    pub(crate) async fn start() -> Self {
+        let mut up = Self::prepare();
         up.begin().await;
         up
     }

@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use holdfast_testkit::{Process, Scratch, free_port};
+use holdfast_testkit::{Process, Scratch, SmallDisk, eventually, free_port};
 
-use crate::kit::{Ended, SOON, Up, program, text};
+use crate::kit::{Ended, SOON, Up, program, text, word};
 
 fn lines_of(up: &Process) -> (String, String) {
     let log = up.log();
@@ -115,4 +115,82 @@ async fn nothing_secret_is_in_its_log() {
         let mode = std::fs::metadata(up.data().join(file)).unwrap().permissions().mode();
         assert_eq!(mode & 0o077, 0, "{file}");
     }
+}
+
+/// Closing the terminal is no reason to lose what is under way; `nohup` has it ignored.
+#[tokio::test]
+async fn a_closed_terminal_ends_it_in_order_unless_it_is_to_be_ignored() {
+    let up = Up::prepare();
+    let begin = async |hang_up: &str| {
+        // Whoever runs the tests may have it ignored.
+        let mut command = Command::new("env");
+        command.arg(hang_up).arg(up.command().get_program()).args(up.command().get_args());
+        let process = Process::spawn("up", &command).unwrap();
+        process.wait_for_line(SOON, is_up).await.unwrap();
+        process
+    };
+    let process = begin("--default-signal=HUP").await;
+    up.run(["domain", "add", "shop.test", "--wait"]).done();
+    process.hang_up().unwrap();
+    let status = process.wait(SOON).await.unwrap();
+    assert!(status.success(), "{status:?}");
+    let process = begin("--ignore-signal=HUP").await;
+    process.hang_up().unwrap();
+    assert!(up.visit("shop.test").done().stdout.contains("shop.test"));
+    // The first request to end: a second one would end it at once, and with another code.
+    assert!(process.terminate(SOON).await.unwrap().success());
+}
+
+fn is_up(line: &str) -> bool {
+    line.starts_with("Ctrl-C ends it")
+}
+
+/// It starts again whenever it ends, as under systemd, on a disk that is there for as long as that goes on.
+const AGAIN: &str = r#"while :; do setpriv --pdeathsig KILL -- "$@"; done"#;
+
+#[tokio::test]
+async fn a_disk_that_was_full_while_it_ran_and_started_costs_nothing() {
+    let up = Up::prepare();
+    std::fs::create_dir(up.data()).unwrap();
+    let disk = SmallDisk::new(&up.data(), 16 << 10);
+    let mut command = Command::new("sh");
+    command.args(["-c", AGAIN, "sh"]);
+    command.arg(up.command().get_program()).args(up.command().get_args());
+    let process = Process::spawn("up", &disk.command(&command)).unwrap();
+    process.wait_for_line(SOON, is_up).await.unwrap();
+    let data = word(&disk.seen_by(process.pid(), ""));
+    let run = |words: &[&str]| Ended::of(program().args(words).args(["--data", &data]));
+    run(&["domain", "add", "shop.test", "--wait"]).done();
+    disk.fill(process.pid()).unwrap();
+    let mut added = 0..;
+    eventually(SOON, "an addition that is refused", async || {
+        let name = format!("n{}.test", added.next().unwrap_or(0));
+        let ended = run(&["domain", "add", &name]);
+        if ended.stderr.contains("its disk is full") { Ok(()) } else { Err(ended.stderr) }
+    })
+    .await;
+    let starts = || process.log().lines().filter(|line| is_up(line)).count();
+    let pid = std::fs::read_to_string(disk.seen_by(process.pid(), "up.lock")).unwrap();
+    Ended::of(Command::new("kill").args(["-KILL", pid.trim()])).done();
+    // On the full disk it runs, or says why it does not.
+    eventually(SOON, "another start", async || {
+        let log = process.log();
+        let tried = starts() > 1 || log.contains("disk is full") || log.contains("No space left");
+        if tried { Ok(()) } else { Err(log) }
+    })
+    .await;
+    disk.free(process.pid()).unwrap();
+    eventually(SOON * 2, "it goes on", async || {
+        let ended = run(&["domain", "add", "next.test", "--wait"]);
+        if ended.code == 0 { Ok(()) } else { Err(ended.stderr) }
+    })
+    .await;
+    // The CA has forgotten nothing it told: what it issued can be renewed.
+    run(&["domain", "renew", "shop.test"]).done();
+    eventually(SOON, "the renewal", async || {
+        let history = run(&["domain", "history", "shop.test"]).done().stdout;
+        let renewed = history.matches("CertificateDeployed").count() > 2;
+        if renewed { Ok(()) } else { Err(history) }
+    })
+    .await;
 }
