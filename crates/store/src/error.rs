@@ -63,6 +63,11 @@ pub enum Error {
         /// The term that is over.
         term: i64,
     },
+    /// A replica gave a sign of life while the database was being reckoned with as restored.
+    #[error(
+        "the replica `{0}` runs and writes to this database; stop all servers and run `holdfast restored` again"
+    )]
+    ReplicaRuns(String),
     /// If-Match did not match.
     #[error("the domain changed meanwhile: version {seen}, not {expected}; read it again")]
     VersionMismatch {

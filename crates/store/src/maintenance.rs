@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use holdfast_model::Timestamp;
 use uuid::Uuid;
 
-use crate::{Fence, Result};
+use crate::{Fence, Replica, Result};
 
 /// How many events are folded into the counts in one transaction, and how many that are not folded yet a look at the counts reads.
 pub const FOLDED: u32 = 10_000;
@@ -106,11 +106,12 @@ pub trait Maintenance: Send + Sync {
     /// After the database was restored from a backup: the epoch rises, claims are void, every deployment is written anew, unfinished
     /// orders are looked at anew, and the CA is asked about every certificate.
     async fn restored(&self) -> Result<Restored> {
-        self.restored_above(0).await
+        self.restored_above(0, None).await
     }
 
     /// The same, with numbers above this epoch too: one that edges remember, given out by a restore under a clock that was ahead.
-    async fn restored_above(&self, epoch: i64) -> Result<Restored>;
+    /// Where replicas are given, as they were before, it is refused (`ReplicaRuns`) if one has given another sign of life by its commit.
+    async fn restored_above(&self, epoch: i64, before: Option<&[Replica]>) -> Result<Restored>;
 }
 
 /// The latest second that numbers are made of: what is made of it still fits.

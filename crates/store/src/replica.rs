@@ -48,6 +48,17 @@ pub struct Replica {
     pub draining: bool,
 }
 
+impl Replica {
+    /// One of these that gave a sign of life since those before were read.
+    #[must_use]
+    pub fn heard_since<'a>(before: &[Self], now: &'a [Self]) -> Option<&'a Self> {
+        let is_same = |one: &Self, other: &Self| {
+            one.incarnation == other.incarnation && one.last_heartbeat_at == other.last_heartbeat_at
+        };
+        now.iter().find(|one| !before.iter().any(|other| is_same(one, other)))
+    }
+}
+
 /// What a sign of life was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Beat {

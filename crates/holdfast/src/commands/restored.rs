@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use holdfast_acme::Standing;
-use holdfast_store::{HIGHEST_EPOCH, Replica, Restored, Revision, SharedStore};
+use holdfast_store::{Error, HIGHEST_EPOCH, Replica, Restored, Revision, SharedStore};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -41,9 +41,12 @@ pub(crate) async fn run(args: &RestoredArgs, environment: &Environment) -> Resul
     let is_checked = wiring::store::refuse_damaged(&config.database.url).await?;
     let store = wiring::store::open(&config).await?;
     let beat = Duration::from_secs(config.replicas.heartbeat_seconds.into());
-    refuse_while_replicas_run(&store, beat).await?;
+    let before = store.replicas(MARGIN).await.map_err(wiring::store::failed)?;
+    refuse_while_replicas_run(&store, &before, beat).await?;
     let above = args.above.unwrap_or_default().epoch;
-    let restored = store.restored_above(above).await.map_err(wiring::store::failed)?;
+    // Looked for again before its commit: a replica may have been started meanwhile.
+    let restored =
+        store.restored_above(above, Some(&before)).await.map_err(wiring::store::failed)?;
     let told = Told { restored, account: account(Some(&config), &store).await };
     let output = Output::new(args.output, environment);
     if output.is_json() {
@@ -71,30 +74,23 @@ fn above(text: &str) -> Result<Revision, String> {
 
 /// A restored database holds old signs of life, also of replicas that are gone: what counts is a new one. It is waited for wherever a
 /// replica has not left, connected or not: one that was cut off by the restart of the database is about to come back.
-async fn refuse_while_replicas_run(store: &SharedStore, beat: Duration) -> Result<(), Failure> {
+async fn refuse_while_replicas_run(
+    store: &SharedStore,
+    before: &[Replica],
+    beat: Duration,
+) -> Result<(), Failure> {
     if !store.may_be_used_by_others().await.map_err(wiring::store::failed)? {
         return Ok(());
     }
     let deadline = Instant::now() + beat + MARGIN;
-    let before = replicas(store).await?;
     while Instant::now() < deadline {
         sleep(PACE).await;
-        let now = replicas(store).await?;
-        if let Some(running) = now.iter().find(|replica| !before.contains(replica)) {
-            return Err(Failure::failed(format!(
-                "The replica `{}` runs and writes to this database; stop all servers and run `holdfast restored` again.",
-                running.instance
-            )));
+        let now = store.replicas(MARGIN).await.map_err(wiring::store::failed)?;
+        if let Some(running) = Replica::heard_since(before, &now) {
+            return Err(wiring::store::failed(Error::ReplicaRuns(running.instance.clone())));
         }
     }
     Ok(())
-}
-
-async fn replicas(store: &SharedStore) -> Result<Vec<Replica>, Failure> {
-    let mut replicas = store.replicas(MARGIN).await.map_err(wiring::store::failed)?;
-    // Who is stale is so by the mere passing of time.
-    replicas.iter_mut().for_each(|replica| replica.healthy = false);
-    Ok(replicas)
 }
 
 /// What the CA says of the account as the backup has it.

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{PostgresStore, collision_free, event::settled, micros, sql, time};
 use crate::{
-    Fence, Maintenance, Restored, Result, SweepCursor, Swept, Topic,
+    Fence, Maintenance, Replica, Restored, Result, SweepCursor, Swept, Topic,
     maintenance::{FOLDED, second_above},
     migration::{POSTGRES, newest},
     row::Fields as _,
@@ -193,8 +193,8 @@ impl Maintenance for PostgresStore {
         self.pool.one("look for other processes", sql(OTHERS)).await?.flag("others")
     }
 
-    async fn restored_above(&self, epoch: i64) -> Result<Restored> {
-        self.restore(second_above(epoch)).await
+    async fn restored_above(&self, epoch: i64, before: Option<&[Replica]>) -> Result<Restored> {
+        self.restore(second_above(epoch), before).await
     }
 }
 

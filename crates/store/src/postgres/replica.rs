@@ -24,7 +24,7 @@ const BEAT: &str = "
     UPDATE replica SET beat_at = clock_timestamp(), draining = $3 WHERE instance = $1 AND incarnation = $2 AND left_at IS NULL";
 const KNOWN: &str = "SELECT incarnation FROM replica WHERE instance = $1 AND incarnation <> $2";
 /// A sign of life in the future is none.
-const ALL: &str = "
+pub(super) const ALL: &str = "
     SELECT *, beat_at > clock_timestamp() - $1 * interval '1 microsecond'
         AND beat_at <= clock_timestamp() + interval '5 seconds' AS healthy
     FROM replica WHERE left_at IS NULL ORDER BY registered_at, instance";

@@ -2,8 +2,12 @@
 
 use sqlx::{AssertSqlSafe, Postgres};
 
-use super::{PostgresStore, collision_free, sql, wake};
-use crate::{Restored, Result, pool::Transaction, row::Fields as _};
+use super::{PostgresStore, collision_free, replica::ALL, sql, wake};
+use crate::{
+    Error, Replica, Restored, Result,
+    pool::Transaction,
+    row::{Fields as _, replica},
+};
 
 /// Does the log hold transactions that this server has not made yet?
 const AHEAD: &str = "
@@ -17,6 +21,8 @@ const UNHURRIED: &str = "
 const LOCK_LOG: &str = "SELECT base FROM event_log FOR UPDATE";
 /// Nobody writes events between here and the commit.
 const LOCK_EVENTS: &str = "LOCK TABLE event IN ACCESS EXCLUSIVE MODE";
+/// Signs of life wait from here to the commit: who gives one then finds the database as it is restored.
+const LOCK_REPLICAS: &str = "LOCK TABLE replica IN SHARE ROW EXCLUSIVE MODE";
 /// The log goes on at a place made of the clock's seconds, so that a backup restored twice does not repeat places that clients
 /// remember from its first restore. 2^31 places a second are more than transactions can use up. `epoch` is for the release
 /// before: it puts every event below what that release takes for settled.
@@ -115,11 +121,15 @@ impl PostgresStore {
     }
 
     /// With numbers made of this second, or a later one.
-    pub(super) async fn restore(&self, second: i64) -> Result<Restored> {
-        collision_free(|| self.try_restore(second)).await
+    pub(super) async fn restore(
+        &self,
+        second: i64,
+        before: Option<&[Replica]>,
+    ) -> Result<Restored> {
+        collision_free(|| self.try_restore(second, before)).await
     }
 
-    async fn try_restore(&self, second: i64) -> Result<Restored> {
+    async fn try_restore(&self, second: i64, before: Option<&[Replica]>) -> Result<Restored> {
         let mut transaction = self.pool.begin("reckon with a restore").await?.unhurried();
         transaction.execute(sql(UNHURRIED)).await?;
         transaction.execute(sql(RAISE_TERMS).bind(second)).await?;
@@ -134,11 +144,27 @@ impl PostgresStore {
         transaction.execute(sql(DEPLOYING)).await?;
         transaction.execute(sql(ASK_ANEW)).await?;
         transaction.execute(sql(ASK_LATER)).await?;
+        if let Some(running) = heard_since(&mut transaction, before).await? {
+            transaction.abandon().await?;
+            return Err(Error::ReplicaRuns(running));
+        }
         // With the commit, not after it: who runs this is gone before it could tell anybody.
         transaction.execute(wake::tell_all()).await?;
         transaction.commit().await?;
         Ok(Restored { epoch, orders, deployments: u64::from(deployments) })
     }
+}
+
+/// A replica that gave a sign of life since these were read, where any were.
+async fn heard_since(
+    transaction: &mut Transaction<'_, Postgres>,
+    before: Option<&[Replica]>,
+) -> Result<Option<String>> {
+    let Some(before) = before else { return Ok(None) };
+    transaction.execute(sql(LOCK_REPLICAS)).await?;
+    let rows = transaction.rows(sql(ALL).bind(0_i64)).await?;
+    let now = rows.iter().map(replica).collect::<Result<Vec<_>>>()?;
+    Ok(Replica::heard_since(before, &now).map(|running| running.instance.clone()))
 }
 
 async fn lock_log(transaction: &mut Transaction<'_, Postgres>) -> Result<()> {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::{SqliteStore, now, sql, time};
 use crate::{
-    Fence, Maintenance, Restored, Result, SweepCursor, Swept, Topic,
+    Fence, Maintenance, Replica, Restored, Result, SweepCursor, Swept, Topic,
     maintenance::{FOLDED, second_above},
     migration::{SQLITE, newest},
     row::Fields as _,
@@ -182,7 +182,8 @@ impl Maintenance for SqliteStore {
         Ok(false)
     }
 
-    async fn restored_above(&self, epoch: i64) -> Result<Restored> {
+    /// The file is locked: no replica can be running.
+    async fn restored_above(&self, epoch: i64, _: Option<&[Replica]>) -> Result<Restored> {
         self.restore(second_above(epoch)).await
     }
 }

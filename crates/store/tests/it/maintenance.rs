@@ -147,19 +147,19 @@ async fn a_restore_goes_above_what_a_clock_ahead_gave_out(raw: Raw) {
     let backup = Numbers::read(&raw).await;
     let now = raw.store.ping().await.unwrap().as_micros() / 1_000_000;
     let ahead = (now + 3 * 365 * 24 * 3600) << 15;
-    raw.store.restored_above(ahead).await.unwrap();
+    raw.store.restored_above(ahead, None).await.unwrap();
     add(&raw.store, "since.example.com").await;
     let (seen, event) = (Numbers::read(&raw).await, raw.store.latest_event().await.unwrap());
     assert!(seen.epoch > ahead);
     backup.write(&raw).await;
     // The clock alone does not lead there.
     assert!(raw.store.restored().await.unwrap().epoch < ahead);
-    raw.store.restored_above(seen.epoch).await.unwrap();
+    raw.store.restored_above(seen.epoch, None).await.unwrap();
     add(&raw.store, "again.example.com").await;
     let (now, newest) = (Numbers::read(&raw).await, raw.store.latest_event().await.unwrap());
     assert!(now.epoch > seen.epoch && now.term > seen.term && newest > event, "{now:?} {seen:?}");
     // What nobody can have seen leads no further than to what still fits.
-    let highest = raw.store.restored_above(i64::MAX).await.unwrap().epoch;
+    let highest = raw.store.restored_above(i64::MAX, None).await.unwrap().epoch;
     assert!(highest < 1 << 53 && highest > HIGHEST_EPOCH, "{highest}");
     raw.store.restored().await.unwrap();
 }

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use holdfast_model::{Outcome, State};
 use holdfast_store::{
-    EdgeReport, Error, EventCursor, MasterKey, NewEdge, NewToken, Observation, OpenOptions,
-    Outdated, Products, ReportOrder, Revision, Scope, Secret, SharedStore, migrate, open,
+    EdgeReport, Error, EventCursor, MasterKey, NewEdge, NewReplica, NewToken, Observation,
+    OpenOptions, Outdated, Products, ReportOrder, Revision, Scope, Secret, SharedStore, migrate, open,
 };
 use holdfast_testkit::{Postgres, eventually};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
+use uuid::Uuid;
 
 use crate::{child, kit::*};
 
@@ -381,6 +382,39 @@ async fn a_restore_waits_for_a_fold_that_has_begun() {
     fold.execute("SELECT count(*) FROM event").await.unwrap();
     fold.commit().await.unwrap();
     restore.await.unwrap().unwrap();
+}
+
+/// A replica that is started while the database is being reckoned with as restored.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_is_refused_when_a_replica_gives_a_sign_of_life_before_its_commit() {
+    let (store, other, url) = replicas().await;
+    add(&store, "shop.example.com").await;
+    let new = |instance: &str| NewReplica {
+        instance: instance.to_owned(),
+        incarnation: Uuid::new_v4(),
+        url: "http://here".to_owned(),
+        role: "all".to_owned(),
+        version: "1".to_owned(),
+    };
+    // As a backup holds it: its last sign of life is an old one.
+    store.register_replica(&new("gone"), SOON).await.unwrap();
+    let before = store.replicas(SOON).await.unwrap();
+    let epoch = number(&mut raw(&url).await, "SELECT epoch FROM revision").await;
+    let (mut busy, mut watching) = (raw(&url).await, raw(&url).await);
+    let mut lock = busy.begin().await.unwrap();
+    lock.execute("SELECT * FROM event_log FOR UPDATE").await.unwrap();
+    let restore = {
+        let (store, before) = (store.clone(), before.clone());
+        tokio::spawn(async move { store.restored_above(0, Some(&before)).await })
+    };
+    blocked(&mut watching, "event_log").await;
+    other.register_replica(&new("started"), SOON).await.unwrap();
+    lock.commit().await.unwrap();
+    let refused = restore.await.unwrap().unwrap_err();
+    assert!(matches!(&refused, Error::ReplicaRuns(name) if name == "started"), "{refused:?}");
+    assert_eq!(number(&mut watching, "SELECT epoch FROM revision").await, epoch, "nothing is done");
+    let now = store.replicas(SOON).await.unwrap();
+    assert!(store.restored_above(0, Some(&now)).await.unwrap().epoch > epoch);
 }
 
 async fn served_and_seen(
