@@ -61,6 +61,8 @@ impl Trouble {
             (None, _) => error.to_string(),
             // Which host, and why: the outage alone does not tell.
             (Some(outage), Error::NoSession { source, .. }) => format!("{outage}: {source}"),
+            // Whose lock it is, and how to end it.
+            (Some(outage), Error::Hindered { by, .. }) => format!("{outage}: {by}"),
             (Some(outage), Error::TakesNoWrites(fault)) => format!("{outage}: {fault}"),
             (Some(outage), _) => outage.to_string(),
         };

@@ -3,7 +3,7 @@
 use holdfast_lease::session::{Fault, Unreachable};
 use holdfast_model::{DomainId, Hostname, State, Timestamp};
 
-use crate::{Holder, Outage};
+use crate::{Hindrance, Holder, Outage};
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -177,6 +177,17 @@ pub enum Error {
         #[source]
         source: sqlx::Error,
     },
+    /// A statement waited for something until its time was over. Of a commit it is not known whether it counts.
+    #[error("the database failed at {at}: {by}")]
+    Hindered {
+        /// Which call.
+        at: &'static str,
+        /// What for.
+        by: Hindrance,
+        /// How it ended.
+        #[source]
+        source: sqlx::Error,
+    },
     /// The database cannot be used, and we know why.
     #[error("{outage} (at {at})")]
     Unusable {
@@ -228,6 +239,7 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Database { .. }
+            | Self::Hindered { .. }
             | Self::Unusable { .. }
             | Self::NoSession { .. }
             | Self::TakesNoWrites(_) => self.outage().is_none_or(Outage::is_transient),

@@ -28,6 +28,9 @@ pub struct OpenTransaction {
     pub application: Option<String>,
     /// `active`, `idle in transaction`; none where our user may not see it.
     pub state: Option<String>,
+    /// The first words of its statement, or of its last one: not what it is about, which may be secret. None where our user may not
+    /// see it.
+    pub statement: Option<String>,
     /// When it began; none where our user may not see it.
     pub since: Option<Timestamp>,
 }
@@ -54,6 +57,7 @@ impl OpenTransaction {
             user: some(row.maybe_text("owner")?),
             application: some(row.maybe_text("application")?),
             state: some(row.maybe_text("state")?),
+            statement: row.maybe_text("statement")?.as_deref().and_then(first_words),
             since: row.maybe_at("since")?,
         })
     }
@@ -84,6 +88,7 @@ impl fmt::Display for OpenTransaction {
             ("user", &self.user),
             ("application", &self.application),
             ("state", &self.state),
+            ("statement", &self.statement),
         ];
         let known: Vec<_> = known
             .iter()
@@ -101,6 +106,12 @@ impl fmt::Display for OpenTransaction {
     }
 }
 
+/// What a statement does, without its values.
+fn first_words(statement: &str) -> Option<String> {
+    let words: Vec<_> = statement.split_whitespace().take(2).collect();
+    (!words.is_empty() && words.first() != Some(&"<insufficient")).then(|| words.join(" "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,21 +123,27 @@ mod tests {
             user: Some("etl".into()),
             application: Some("psql".into()),
             state: Some("idle in transaction".into()),
+            statement: first_words("  INSERT INTO account VALUES ('secret')"),
             since: Some(Timestamp::from_seconds(1_800_000_000)),
         }
     }
 
     #[test]
     fn a_session_is_told_with_all_that_is_known_of_it() {
-        let told = "pid 4711 (database shop, user etl, application psql, state idle in transaction), \
-                    open since 2027-01-15T08:00:00Z";
+        let told = "pid 4711 (database shop, user etl, application psql, state idle in transaction, \
+                    statement INSERT INTO), open since 2027-01-15T08:00:00Z";
         assert_eq!(session().to_string(), told);
         assert!(session().remedy().contains("pg_terminate_backend(4711)"));
     }
 
     #[test]
     fn what_our_user_may_not_see_is_said() {
-        let hidden = OpenTransaction { state: None, since: None, ..session() };
+        let hidden = OpenTransaction {
+            state: None,
+            statement: first_words("<insufficient privilege>"),
+            since: None,
+            ..session()
+        };
         let told = "pid 4711 (database shop, user etl, application psql), \
                     open since a time that only a member of pg_read_all_stats may see";
         assert_eq!(hidden.to_string(), told);
@@ -135,7 +152,8 @@ mod tests {
     #[test]
     fn a_prepared_transaction_is_ended_by_its_name() {
         let owner = TransactionOwner::Prepared("payment-7".into());
-        let prepared = OpenTransaction { owner, application: None, state: None, ..session() };
+        let prepared =
+            OpenTransaction { owner, application: None, state: None, statement: None, ..session() };
         let told = "the prepared transaction 'payment-7' (database shop, user etl), \
                     open since 2027-01-15T08:00:00Z";
         assert_eq!(prepared.to_string(), told);

@@ -23,6 +23,8 @@ pub enum Outage {
     DiskFailed,
     /// Another process holds its lock.
     Locked,
+    /// Its commits wait for a synchronous standby that does not confirm them.
+    AwaitsStandby,
     /// Its contents contradict themselves.
     Corrupt,
     /// The file holds something else.
@@ -43,10 +45,11 @@ pub enum Outage {
 
 impl Outage {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::DiskFull,
         Self::DiskFailed,
         Self::Locked,
+        Self::AwaitsStandby,
         Self::Corrupt,
         Self::NotADatabase,
         Self::CannotOpen,
@@ -69,6 +72,7 @@ impl Outage {
             Self::DiskFull => "database-disk-full",
             Self::DiskFailed => "database-disk-failed",
             Self::Locked => "database-locked",
+            Self::AwaitsStandby => "database-standby",
             Self::Corrupt => "database-corrupt",
             Self::NotADatabase => "database-invalid",
             Self::CannotOpen => "database-cannot-open",
@@ -87,6 +91,9 @@ impl Outage {
             Self::DiskFull => "cannot write: its disk is full",
             Self::DiskFailed => "cannot write: its disk gives errors",
             Self::Locked => "cannot write: another process or a long transaction holds its lock",
+            Self::AwaitsStandby => {
+                "cannot commit: it waits for a synchronous standby that does not confirm"
+            }
             Self::Corrupt => "is corrupt",
             Self::NotADatabase => "is no SQLite database",
             Self::CannotOpen => "cannot be opened",
@@ -107,7 +114,10 @@ impl Outage {
                 "Look at the kernel's log and at the disk; move the database to a disk that works."
             }
             Self::Locked => {
-                "End whatever else has the database open, such as sqlite3 or a backup; work goes on by itself then."
+                "End whatever holds it: what else has the file open, such as sqlite3 or a backup, or on PostgreSQL the session that is named; work goes on by itself then."
+            }
+            Self::AwaitsStandby => {
+                "Bring a standby of synchronous_standby_names back, or take the lost one out of that setting and reload; work goes on by itself then."
             }
             Self::Corrupt => {
                 "Stop Holdfast, keep a copy of the database, and restore a backup; see docs/backup.md."
@@ -204,6 +214,7 @@ impl Error {
     pub fn outage(&self) -> Option<Outage> {
         match self {
             Self::Unusable { outage, .. } => Some(*outage),
+            Self::Hindered { by, .. } => Some(by.outage()),
             Self::Database { source, .. } | Self::Migration { source, .. } => of_sqlx(source),
             Self::File { source, .. } => Some(of_io(source)),
             Self::NoSession { source, .. } => Some(of_hosts(source)),

@@ -8,6 +8,7 @@
 //! server. And each ends some time after it was made, so that none stays for ever with a server that others have left.
 
 use std::{
+    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -17,13 +18,15 @@ use std::{
 
 use async_trait::async_trait;
 use holdfast_lease::session::Life;
-use sqlx::{Database, Executor, IntoArguments, query::Query};
+use sqlx::{Database, Executor, IntoArguments, error::DatabaseError, query::Query};
 use tokio::{
     sync::{Notify, Semaphore, SemaphorePermit},
     time::{sleep, timeout},
 };
 
-use crate::{Error, Fence, Result, outage::Damage, shortage::Shortage};
+use crate::{
+    Error, Fence, Hindrance, Outage, Result, hindrance::Seen, outage::Damage, shortage::Shortage,
+};
 
 /// A statement with its arguments.
 pub(crate) type Statement<DB> = Query<'static, DB, <DB as Database>::Arguments>;
@@ -42,6 +45,11 @@ pub(crate) trait Source<DB: Database>: Send + Sync {
     /// The longest life of a connection.
     fn longest_life(&self) -> Duration;
 
+    /// What keeps statements waiting, where the database can tell.
+    async fn hindrance(&self) -> Result<Option<Hindrance>> {
+        Ok(None)
+    }
+
     /// Notes how much work the next statement is.
     #[cfg(test)]
     async fn measure(&self, _: &'static str, _: &mut DB::Connection) {}
@@ -53,7 +61,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 const SLOW: Duration = Duration::from_secs(1);
 /// Longer than this nobody waits for a statement. The database ends it earlier; this is for one that is out of reach, and of
 /// which the kernel would keep hoping to hear for a quarter of an hour.
-const STATEMENT: Duration = Duration::from_secs(17);
+pub(crate) const STATEMENT: Duration = Duration::from_secs(17);
+/// Of a statement that takes longer than this it is asked what it waits for, and again after twice as long each time.
+const LATE: Duration = Duration::from_secs(1);
 
 /// Up to so many connections to one database.
 pub(crate) struct Pool<DB: Database> {
@@ -68,6 +78,9 @@ pub(crate) struct Pool<DB: Database> {
     /// Connections made under an earlier number are not used again.
     generation: AtomicU64,
     shortage: Shortage,
+    hindrance: Seen,
+    /// One asks for all.
+    asking: tokio::sync::Mutex<()>,
 }
 
 /// A connection, and until when it is good.
@@ -100,6 +113,17 @@ async fn within<T>(
     timeout(limit, answer).await.unwrap_or_else(|_| Err(sqlx::Error::Io(silent())))
 }
 
+/// Did a statement fail because its time was over?
+fn is_late(error: &sqlx::Error) -> bool {
+    const CANCELED: &str = "57014";
+    let said = error.as_database_error();
+    match (error, Outage::of(error)) {
+        (sqlx::Error::Io(error), _) => error.kind() == std::io::ErrorKind::TimedOut,
+        (_, Some(outage)) => outage == Outage::Locked,
+        _ => said.and_then(DatabaseError::code).is_some_and(|code| code == CANCELED),
+    }
+}
+
 impl<DB> Pool<DB>
 where
     DB: Database,
@@ -119,6 +143,8 @@ where
             given_back: Notify::new(),
             generation: AtomicU64::new(0),
             shortage: Shortage::default(),
+            hindrance: Seen::default(),
+            asking: tokio::sync::Mutex::default(),
         }
     }
 
@@ -152,7 +178,7 @@ where
         let mut lent = self.lend(at).await?;
         #[cfg(test)]
         self.source.measure(at, &mut lent.kept.connection).await;
-        let result = within(STATEMENT, lent.kept.connection.fetch_all(statement)).await;
+        let result = self.answered(STATEMENT, lent.kept.connection.fetch_all(statement)).await;
         lent.settle(at, result)
     }
 
@@ -184,7 +210,7 @@ where
             return Ok(done);
         }
         let mut lent = self.lend(at).await?;
-        let result = within(STATEMENT, lent.kept.connection.execute(statement)).await;
+        let result = self.answered(STATEMENT, lent.kept.connection.execute(statement)).await;
         lent.settle(at, result)
     }
 
@@ -267,6 +293,45 @@ impl<DB: Database> Pool<DB> {
         self.idle().clear();
     }
 
+    /// Waits for an answer as [`within`]; while it is late, it is asked now and then what it waits for.
+    async fn answered<T>(
+        &self,
+        limit: Duration,
+        answer: impl Future<Output = sqlx::Result<T>>,
+    ) -> sqlx::Result<T> {
+        let mut answer = pin!(within(limit, answer));
+        let mut pause = LATE;
+        loop {
+            let look = async {
+                sleep(pause).await;
+                self.look_for_hindrance().await;
+            };
+            tokio::select! {
+                answer = &mut answer => return answer,
+                () = look => pause *= 2,
+            }
+        }
+    }
+
+    async fn look_for_hindrance(&self) {
+        let Ok(_alone) = self.asking.try_lock() else { return };
+        match self.source.hindrance().await {
+            Ok(found) => self.hindrance.note(found),
+            Err(error) => tracing::debug!(
+                error = &error as &dyn std::error::Error,
+                "what a statement waits for cannot be told"
+            ),
+        }
+    }
+
+    /// With what the statement waited for, if that is how it ended.
+    fn failed(&self, at: &'static str, source: sqlx::Error) -> Error {
+        match self.hindrance.lately().filter(|_| is_late(&source)) {
+            Some(by) => Error::Hindered { at, by, source },
+            None => Error::Database { at, source },
+        }
+    }
+
     /// Why requests lately waited for a connection, if they did.
     pub(crate) fn shortage(&self) -> Option<String> {
         self.shortage.lately()
@@ -293,8 +358,9 @@ impl<DB: Database> Lent<'_, DB> {
             }
             Err(source) => {
                 self.pool.damage.note(&source);
+                let error = self.pool.failed(at, source);
                 self.give_back();
-                Err(Error::Database { at, source })
+                Err(error)
             }
         }
     }
@@ -302,10 +368,13 @@ impl<DB: Database> Lent<'_, DB> {
     /// The wire broke, and with it most likely every other one: who asks next gets a new connection, not an error.
     fn broken(&self, at: &'static str, source: sqlx::Error) -> Error {
         self.pool.damage.note(&source);
-        if self.pool.source.ends_connection(&source) {
+        let ends = self.pool.source.ends_connection(&source);
+        let error = self.pool.failed(at, source);
+        // A server that has told what its sessions wait for is not out of reach.
+        if ends && !matches!(error, Error::Hindered { .. }) {
             self.pool.drop_all();
         }
-        Error::Database { at, source }
+        error
     }
 }
 
@@ -330,9 +399,16 @@ where
         self
     }
 
+    /// For who waits for no longer than this for each of its statements.
+    pub(crate) fn hurried(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
     /// Runs a statement in it.
     pub(crate) async fn rows(&mut self, statement: Statement<DB>) -> Result<Vec<DB::Row>> {
-        let result = within(self.limit, self.lent.kept.connection.fetch_all(statement)).await;
+        let answer = self.lent.kept.connection.fetch_all(statement);
+        let result = self.lent.pool.answered(self.limit, answer).await;
         result.map_err(|source| self.lent.broken(self.at, source))
     }
 
@@ -349,7 +425,8 @@ where
 
     /// Runs a statement in it for its effect.
     pub(crate) async fn execute(&mut self, statement: Statement<DB>) -> Result<DB::QueryResult> {
-        let result = within(self.limit, self.lent.kept.connection.execute(statement)).await;
+        let answer = self.lent.kept.connection.execute(statement);
+        let result = self.lent.pool.answered(self.limit, answer).await;
         result.map_err(|source| self.lent.broken(self.at, source))
     }
 
@@ -364,7 +441,8 @@ where
     }
 
     async fn end(mut self, how: &'static str) -> Result<()> {
-        match within(self.limit, self.lent.kept.connection.execute(how)).await {
+        let answer = self.lent.kept.connection.execute(how);
+        match self.lent.pool.answered(self.limit, answer).await {
             Ok(_) => {
                 self.lent.give_back();
                 Ok(())

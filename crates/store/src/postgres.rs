@@ -14,6 +14,7 @@ mod edge;
 mod event;
 mod event_lag;
 mod fence;
+mod hindrance;
 mod key;
 mod maintenance;
 mod migration;
@@ -45,9 +46,9 @@ use tokio::sync::OnceCell;
 pub(crate) use self::migration::migrate;
 use self::wake::Herald;
 use crate::{
-    Error, MasterKey, OpenOptions, Result, Secret,
+    Error, Hindrance, MasterKey, OpenOptions, Result, Secret,
     keyring::Keyring,
-    pool::{Pool, Source, Statement},
+    pool::{Pool, STATEMENT, Source, Statement},
     row::Fields as _,
     shortage::Shortage,
 };
@@ -65,10 +66,14 @@ pub(crate) struct PostgresStore {
     server: Mutex<Option<Timestamp>>,
 }
 
+/// For what was on its way when a statement was given up on.
+const MARGIN: Duration = Duration::from_secs(3);
+
 /// How the database is reached.
 pub(crate) fn hosts(url: &str) -> Result<Hosts> {
     let hosts = Hosts::parse(url).map_err(|error| Error::BadPostgresUrl(error.to_string()))?;
-    Ok(hosts.named("holdfast").with_options(|options| options.statement_cache_capacity(256)))
+    let hosts = hosts.with_options(|options| options.statement_cache_capacity(256));
+    Ok(hosts.named("holdfast").given_up_after(STATEMENT + MARGIN))
 }
 
 /// Sessions that one replica keeps, beside those of its leases: requests, telling others, being told.
@@ -104,6 +109,12 @@ impl Source<Postgres> for Requests {
 
     fn longest_life(&self) -> Duration {
         self.longest_life
+    }
+
+    async fn hindrance(&self) -> Result<Option<Hindrance>> {
+        const AT: &str = "find what statements wait for";
+        let session = self.hosts.connect().await.map_err(|source| no_session(AT, source))?;
+        hindrance::look(session).await
     }
 }
 

@@ -1,5 +1,7 @@
 //! What is asked of a session when it is opened, and now and then.
 
+use std::time::Duration;
+
 use sqlx::postgres::{PgListener, PgRow};
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Postgres, Row as _};
 
@@ -43,6 +45,22 @@ pub async fn ask_for_writes(session: &mut impl Session) -> Result<(), Fault> {
         (false, true) => Err(Fault::ReadOnly),
         (false, false) => Ok(()),
     }
+}
+
+/// Ends sessions of the same name that nobody waits for any more, while their server waits for a synchronous standby to confirm their
+/// commit. No timeout of the server ends that wait. What they committed stays: their owners have to take it for unknown.
+pub(super) async fn end_given_up(
+    session: &mut impl Session,
+    after: Duration,
+) -> Result<(), sqlx::Error> {
+    let end = format!(
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep' \
+         AND datname = current_database() AND usename = current_user \
+         AND application_name = current_setting('application_name') \
+         AND query_start < clock_timestamp() - interval '{} milliseconds'",
+        after.as_millis()
+    );
+    session.ask(end).await.map(drop)
 }
 
 /// A setting of a session: its name and value.

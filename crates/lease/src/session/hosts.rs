@@ -26,6 +26,7 @@ const OF_SEVERAL: Duration = Duration::from_secs(3);
 pub struct Hosts {
     hosts: Vec<Host>,
     settings: Vec<Setting>,
+    given_up_after: Option<Duration>,
     known: Arc<Known>,
 }
 
@@ -88,7 +89,7 @@ impl Hosts {
     fn of(hosts: Vec<Host>) -> Self {
         let unshared = hosts.iter().map(found).collect();
         let known = Known { first: AtomicUsize::new(0), unshared };
-        Self { hosts, settings: Vec::new(), known: Arc::new(known) }
+        Self { hosts, settings: Vec::new(), given_up_after: None, known: Arc::new(known) }
     }
 
     /// Changes how each of them is connected to.
@@ -104,6 +105,14 @@ impl Hosts {
     #[must_use]
     pub fn named(self, application: &str) -> Self {
         self.with_options(|options| options.application_name(application))
+    }
+
+    /// Sessions of this name, of whichever process, have given up on a statement after this long. Where their server still waits for a
+    /// synchronous standby to confirm it, they are ended when another session is opened: nothing else would end them, and they pile up.
+    #[must_use]
+    pub fn given_up_after(mut self, limit: Duration) -> Self {
+        self.given_up_after = Some(limit);
+        self
     }
 
     /// Makes these settings in each session, over those made already.
@@ -178,6 +187,9 @@ impl Hosts {
     async fn open_at(&self, host: &Host, unshared: &Unshared) -> Result<PgConnection, Fault> {
         let mut session = PgConnection::connect_with(&host.options).await?;
         ask_for_writes(&mut session).await?;
+        if let Some(limit) = self.given_up_after {
+            check::end_given_up(&mut session, limit).await?;
+        }
         if !unshared.is_known() {
             unshared.keep(refuse_shared_sessions(&mut session, &host.options).await?);
         }

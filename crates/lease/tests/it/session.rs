@@ -224,3 +224,30 @@ async fn a_pooler_that_is_full_is_named() {
     drop(kept);
     eventually(SOON, "a free server connection", async || hosts.connect().await).await;
 }
+
+/// Requests that wait for a lost synchronous standby are given up, and so are their sessions.
+#[tokio::test]
+async fn a_lease_store_leaves_no_sessions_behind_that_wait_for_a_standby() {
+    const WAITING: &str = "SELECT count(*) FROM pg_stat_activity
+        WHERE application_name = 'holdfast-lease' AND wait_event = 'SyncRep'";
+    let server = Postgres::start(Durability::Relaxed).await.unwrap();
+    let url = server.database().await.unwrap();
+    PostgresStore::new(&url, SOON).unwrap().apply_schema().await.unwrap();
+    let mut standby = server.synchronous_standby().await.unwrap();
+    let store = PostgresStore::new(&url, quick().request_timeout).unwrap();
+    let elector = elector(Box::new(store), "one", &quick());
+    let leadership = elector.contend(&name("sweep"), Wish::default());
+    leadership.elected().await.unwrap();
+    standby.crash().await.unwrap();
+    let mut watch = PgConnection::connect(&url).await.unwrap();
+    let mut most = 0;
+    let began = tokio::time::Instant::now();
+    while began.elapsed() < 20 * quick().request_timeout {
+        let waiting: i64 = watch.fetch_one(WAITING).await.unwrap().get(0);
+        most = most.max(waiting);
+        holdfast_testkit::pace(quick().request_timeout / 4).await;
+    }
+    assert!((1..=3).contains(&most), "{most} sessions wait at once");
+    standby.restart().await.unwrap();
+    tokio::time::timeout(SOON, leadership.elected()).await.unwrap().unwrap();
+}

@@ -157,6 +157,7 @@ fn a_log_that_stands_still_is_told_with_its_cause_and_remedy() {
         database: Some("shop".into()),
         user: Some("etl".into()),
         application: None,
+        statement: None,
         state: Some("idle in transaction".into()),
         since: Some(ago(7_200)),
     };

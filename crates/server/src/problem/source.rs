@@ -40,6 +40,7 @@ impl From<Error> for Problem {
             // Only a guarded write is fenced here: the leadership went elsewhere before its commit.
             Error::Fenced { .. } => crate::guard::stale(),
             Error::Database { .. }
+            | Error::Hindered { .. }
             | Error::Unusable { .. }
             | Error::NoSession { .. }
             | Error::SharedSession(_)
@@ -75,7 +76,11 @@ fn unavailable(error: Error) -> Problem {
 }
 
 fn told(outage: Outage) -> String {
-    format!("{outage}; {}", outage.fix())
+    let unknown = match outage {
+        Outage::AwaitsStandby => " Whether this request was carried out is not known yet.",
+        _ => "",
+    };
+    format!("{outage}; {}{unknown}", outage.fix())
 }
 
 fn internal() -> Problem {

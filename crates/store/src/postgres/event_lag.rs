@@ -26,10 +26,10 @@ const HELD_BY: &str = "
     WITH unread AS (SELECT age((($1 & 4294967295)::text)::xid) AS age)
     SELECT t.* FROM (
         SELECT age(backend_xid) AS age, pid::bigint AS pid, NULL AS prepared_as, datname::text AS database, usename::text AS owner,
-            application_name AS application, state, xact_start AS since
+            application_name AS application, state, xact_start AS since, query AS statement
         FROM pg_stat_activity WHERE backend_xid IS NOT NULL
         UNION ALL
-        SELECT age(transaction), NULL, gid, database::text, owner::text, NULL, NULL, prepared FROM pg_prepared_xacts) t, unread
+        SELECT age(transaction), NULL, gid, database::text, owner::text, NULL, NULL, prepared, NULL FROM pg_prepared_xacts) t, unread
     WHERE t.age > unread.age ORDER BY t.age DESC LIMIT 3";
 
 impl PostgresStore {

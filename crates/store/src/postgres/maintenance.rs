@@ -30,7 +30,8 @@ const SCHEMA: &str = concat!(
     " FROM holdfast_migration"
 );
 
-/// A lock that somebody else holds is told as such before whoever asks gives up.
+/// What keeps a write waiting is told before whoever asks gives up: a lock that somebody else holds, a standby that is lost.
+const ANSWERED_WITHIN: Duration = Duration::from_millis(2_500);
 const SOON: &str = "SELECT set_config('lock_timeout', '2s', true)";
 /// One row, of which no index knows the value: an update in place.
 const WRITTEN: &str = "
@@ -114,7 +115,7 @@ impl Maintenance for PostgresStore {
         self.forget_damage_of_another(server.at("began")?);
         self.pool.damage().check()?;
         self.pool.damage().check_disk()?;
-        let mut transaction = self.pool.begin(AT).await?;
+        let mut transaction = self.pool.begin(AT).await?.hurried(ANSWERED_WITHIN);
         transaction.execute(sql(SOON)).await?;
         transaction.execute(sql(WRITTEN)).await?;
         transaction.commit().await

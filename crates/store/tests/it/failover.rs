@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_store::{Error, MasterKey, OpenOptions, open};
+use holdfast_store::{Error, MasterKey, OpenOptions, Outage, open};
 use holdfast_testkit::{Durability, Postgres, eventually};
 
 use crate::{
@@ -101,4 +101,59 @@ async fn a_session_ends_with_its_life() {
         let second = number(&mut session, SESSIONS).await;
         assert_eq!(first != 0 && first == second, same, "{longest_life:?}: {first} {second}");
     }
+}
+
+/// Commits that wait for a synchronous standby.
+const AWAITING: &str = "SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name = 'holdfast' AND wait_event = 'SyncRep'";
+/// And have waited for longer than anybody waits for them.
+const ABANDONED: &str = "SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name = 'holdfast' AND wait_event = 'SyncRep'
+        AND query_start < clock_timestamp() - interval '25 seconds'";
+
+/// No timeout of PostgreSQL ends the wait of a commit for its standby. It is told, its sessions are ended, and what became of it is not
+/// known: asked again, it is done once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_synchronous_standby_is_named_and_leaves_no_sessions_behind() {
+    let primary = Postgres::start(Durability::Relaxed).await.unwrap();
+    let url = primary.database().await.unwrap();
+    let store = opened(&url, &MasterKey::generate().unwrap()).await;
+    let mut standby = primary.synchronous_standby().await.unwrap();
+    store.check_writes().await.unwrap();
+    standby.crash().await.unwrap();
+    let refused = store.check_writes().await.unwrap_err();
+    assert_eq!(refused.outage(), Some(Outage::AwaitsStandby), "{refused:?}");
+    let new: Vec<_> = (0..MANY_SESSIONS).map(|n| fresh(&format!("n{n}.example.com"))).collect();
+    let adding: Vec<_> = new
+        .iter()
+        .map(|new| {
+            let (store, new) = (store.clone(), new.clone());
+            tokio::spawn(async move { store.add(&new).await })
+        })
+        .collect();
+    for one in adding {
+        let refused = one.await.unwrap().unwrap_err();
+        assert_eq!(refused.outage(), Some(Outage::AwaitsStandby), "{refused:?}");
+        assert!(refused.is_transient());
+    }
+    let mut watch = raw(&url).await;
+    assert!(number(&mut watch, AWAITING).await >= MANY_SESSIONS);
+    // What is read is answered meanwhile.
+    store.ping().await.unwrap();
+    eventually(LONG, "sessions to be ended", async || {
+        let refused = store.check_writes().await.unwrap_err();
+        assert_eq!(refused.outage(), Some(Outage::AwaitsStandby), "{refused:?}");
+        let waiting = number(&mut watch, AWAITING).await;
+        match (number(&mut watch, ABANDONED).await, waiting < MANY_SESSIONS) {
+            (0, true) => Ok(()),
+            (left, _) => Err(format!("{left} of {waiting}")),
+        }
+    })
+    .await;
+    standby.restart().await.unwrap();
+    eventually(LONG, "a commit", async || store.check_writes().await).await;
+    for new in &new {
+        store.add(new).await.unwrap();
+    }
+    assert_eq!(number(&mut watch, "SELECT count(*) FROM domain").await, MANY_SESSIONS);
 }

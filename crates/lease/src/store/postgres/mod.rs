@@ -48,7 +48,7 @@ impl PostgresStore {
     /// The same, with a caller's own settings of the connection.
     pub fn with_hosts(hosts: Hosts, request_timeout: Duration) -> Self {
         let limit = format!("{}ms", request_timeout.as_millis().max(1));
-        let hosts = hosts.named("holdfast-lease").with_settings([
+        let hosts = hosts.named("holdfast-lease").given_up_after(request_timeout).with_settings([
             ("statement_timeout", limit.as_str()),
             ("idle_in_transaction_session_timeout", limit.as_str()),
             ("default_transaction_isolation", "read committed"),
