@@ -131,6 +131,8 @@ fn bounded(hosts: Hosts) -> Hosts {
         // installation, keeps the plan, and reads all of the first thousands of domains at every look, until it analyzes them.
         ("enable_seqscan", "off"),
         ("enable_bitmapscan", "off"),
+        // Several processes for one statement make it look cheap to read all of a table.
+        ("max_parallel_workers_per_gather", "0"),
         // The penalty that keeps scans away looks like a cost that compiling would pay for.
         ("jit", "off"),
     ])

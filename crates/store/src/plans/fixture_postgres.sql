@@ -1,12 +1,10 @@
--- A hundred thousand of everything that grows with the installation; what waits is not due yet, so that a test's own domains come first.
+-- One of everything that grows with the installation for each row of `n`; what waits is not due yet, so that a test's own domains come
+-- first.
 INSERT INTO webhook (id, url, events, created_at, after_xid, after_id)
-    VALUES ('00000000-0000-0000-0000-0000000000aa', 'https://old.example.com', '[]', now(), 0, 0);
+    VALUES ('00000000-0000-0000-0000-0000000000aa', 'https://old.example.com', '[]', now(), 0, 0) ON CONFLICT DO NOTHING;
 INSERT INTO edge (id, name, edge_group, registered_at, last_seen_at, epoch, revision)
-    VALUES ('00000000-0000-0000-0000-0000000000ee', 'old', 'default', now(), now(), 1, 100000);
+    VALUES ('00000000-0000-0000-0000-0000000000ee', 'old', 'default', now(), now(), 1, 100000) ON CONFLICT DO NOTHING;
 UPDATE revision SET number = 100000;
-CREATE TEMPORARY TABLE n AS SELECT n, ('d0000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid AS domain,
-        ('c0000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid AS certificate, 'd' || lpad(n::text, 6, '0') || '.example.com' AS name
-    FROM generate_series(1, 100000) n;
 INSERT INTO claim (id, resource, name, orchestration_id, domain_id, created_at)
     SELECT domain, domain::text, name, 'o' || n, domain, now() FROM n;
 INSERT INTO domain (id, name, tenant, resource, target, edge_group, labels, orchestration_id, state, entered_at, queued_at, certificate_id,

@@ -77,8 +77,9 @@ const PART: &str = concat!(
         ORDER BY ",
     ending_at!(),
     "   , c.id LIMIT $2) p
-    LEFT JOIN domain d ON d.id = p.domain_id AND d.certificate_id = p.id AND d.removed_at IS NULL AND d.removing_since IS NULL
-        AND NOT EXISTS (SELECT 1 FROM alert a WHERE a.code = 'domain-expiring' AND a.subject = d.name)
+    LEFT JOIN LATERAL (SELECT name FROM domain d
+        WHERE d.id = p.domain_id AND d.certificate_id = p.id AND d.removed_at IS NULL AND d.removing_since IS NULL
+            AND NOT EXISTS (SELECT 1 FROM alert a WHERE a.code = 'domain-expiring' AND a.subject = d.name) OFFSET 0) d ON true
     ORDER BY p.ending_at, p.id"
 );
 

@@ -25,7 +25,7 @@ macro_rules! wrong {
 }
 
 /// What was written in the future is due now: whoever looks at it decides anew. Whoever is at work
-/// on it goes on.
+/// on it goes on. By an array each row is looked up; joined, whole tables may be read.
 const DOMAINS: &str = concat!(
     "WITH wrong AS MATERIALIZED (
         SELECT id, greatest(updated_at - statement_timestamp(), interval '0') AS ahead,
@@ -36,11 +36,13 @@ const DOMAINS: &str = concat!(
     wrong!(),
     "   ORDER BY greatest(updated_at, claimed_until) DESC LIMIT $3 FOR UPDATE SKIP LOCKED),
     deployments AS (
-        UPDATE deployment p SET updated_at = least(p.updated_at - w.ahead, statement_timestamp())
-        FROM wrong w WHERE p.domain_id = w.id AND p.updated_at > statement_timestamp()),
+        UPDATE deployment p SET updated_at =
+            least(p.updated_at - (SELECT ahead FROM wrong w WHERE w.id = p.domain_id), statement_timestamp())
+        WHERE p.domain_id = ANY (ARRAY(SELECT id FROM wrong)) AND p.updated_at > statement_timestamp()),
     observations AS (
-        UPDATE observation o SET seen_at = least(o.seen_at - w.ahead, statement_timestamp())
-        FROM wrong w WHERE o.domain_id = w.id AND o.seen_at > statement_timestamp()),
+        UPDATE observation o SET seen_at =
+            least(o.seen_at - (SELECT ahead FROM wrong w WHERE w.id = o.domain_id), statement_timestamp())
+        WHERE o.domain_id = ANY (ARRAY(SELECT id FROM wrong)) AND o.seen_at > statement_timestamp()),
     mended AS (
         UPDATE domain d SET updated_at = least(d.updated_at, statement_timestamp()),
             entered_at = least(d.entered_at, statement_timestamp()),
