@@ -14,7 +14,6 @@ mod handlers;
 mod hold;
 mod lanes;
 mod looks;
-mod low_water;
 mod pulse;
 #[cfg(test)]
 mod samples;

@@ -1,18 +1,15 @@
 //! What an engine looks for: as much of each lane as there is room for, from where the last look ended.
 
-use holdfast_store::{Lane, Room, WorkBatch};
+use holdfast_store::{Lane, LowWater, Room, WorkBatch};
 use tokio::time::Instant;
 
-use crate::{
-    lanes::{Lanes, Place},
-    low_water::LowWater,
-};
+use crate::lanes::{Lanes, Place};
 
 /// The looks of one engine.
 #[derive(Debug)]
 pub(crate) struct Looks {
     lanes: Lanes,
-    low_water: LowWater,
+    low_water: LowWater<{ Lane::ALL.len() }>,
 }
 
 /// What a look gave.
@@ -48,7 +45,9 @@ impl Looks {
         let lanes: Vec<_> = batch.work.iter().map(|one| Lane::of(&one.domain)).collect();
         // By the room that was offered: places that were freed meanwhile were not.
         let full = room.is_used_up(&lanes);
-        self.low_water.looked(began, answered, batch, !full);
+        // Of a lane that may hold more, what was due before the last that was taken is taken.
+        let done = if full { batch.taken_to } else { [Some(batch.now); Lane::ALL.len()] };
+        self.low_water.looked(began, answered, batch.now, done);
         Found { places: lanes.into_iter().map(|lane| self.lanes.take(lane)).collect(), full }
     }
 }

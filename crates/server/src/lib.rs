@@ -9,7 +9,6 @@ mod audit;
 mod auth;
 mod body;
 mod database;
-mod due;
 mod edge;
 mod facts;
 mod field;

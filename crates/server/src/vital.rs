@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use holdfast_cluster::ReplicaView;
 use holdfast_model::{State, Timestamp};
-use holdfast_store::{Account, Edge, Error, EventLag, Vitals, Webhook};
+use holdfast_store::{Account, Edge, Error, EventLag, LowWater, Vitals, Webhook};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::alert::gather;
-use crate::due::DueMark;
 use crate::{AppState, Problem};
 
 /// How old what is shown may be.
@@ -48,7 +47,7 @@ pub(crate) struct VitalCache(Mutex<Cached>);
 #[derive(Default)]
 struct Cached {
     last: Option<(Instant, Option<Arc<Installation>>)>,
-    due: DueMark,
+    due: LowWater<1>,
 }
 
 /// The installation; none when the store does not answer.
@@ -60,11 +59,13 @@ pub(crate) async fn installation(state: &AppState) -> Option<Arc<Installation>> 
         return known.clone();
     }
     let began = Instant::now();
-    let read = timeout(LIMIT, read(state, cached.due.begin(began))).await;
+    let [due_from] = cached.due.begin(began);
+    let read = timeout(LIMIT, read(state, due_from)).await;
     let known = match read {
         Ok(Ok(installation)) => {
             let vitals = &installation.vitals;
-            cached.due.looked(began, vitals.now, vitals.next_due_at);
+            let first = vitals.next_due_at.unwrap_or(vitals.now);
+            cached.due.looked(began, Instant::now(), vitals.now, [Some(first)]);
             Some(Arc::new(installation))
         }
         Ok(Err(error)) => {

@@ -57,6 +57,8 @@ macro_rules! steps {
             step!($database, 23, "0023", "gone"),
             step!($database, 24, "0024", "sealed"),
             step!($database, 25, "0025", "anew"),
+            step!($database, 26, "0026", "opened"),
+            step!($database, 27, "0027", "flight"),
         ]
     };
 }

@@ -8,6 +8,7 @@ mod coverage;
 #[path = "../tests/it/kit.rs"]
 #[allow(dead_code, unused_macros, unused_imports, reason = "shared with the integration tests")]
 mod kit;
+mod low_water;
 mod moments;
 mod postgres;
 mod sqlite;

@@ -17,6 +17,7 @@ mod fence;
 mod hindrance;
 mod key;
 mod maintenance;
+mod marks;
 mod migration;
 mod moment;
 mod order;
@@ -44,7 +45,7 @@ use time::OffsetDateTime;
 use tokio::sync::OnceCell;
 
 pub(crate) use self::migration::migrate;
-use self::wake::Herald;
+use self::{marks::AllMarks, wake::Herald};
 use crate::{
     Error, Hindrance, MasterKey, OpenOptions, Result, Secret,
     keyring::Keyring,
@@ -64,6 +65,7 @@ pub(crate) struct PostgresStore {
     cluster_secret: OnceCell<Secret>,
     /// When the server began that was last asked whether it can be written.
     server: Mutex<Option<Timestamp>>,
+    marks: AllMarks,
 }
 
 /// For what was on its way when a statement was given up on.
@@ -160,6 +162,7 @@ impl PostgresStore {
             herald: Herald::start(hosts),
             cluster_secret: OnceCell::new(),
             server: Mutex::default(),
+            marks: AllMarks::default(),
         };
         store.reckon_with_restored_clock().await?;
         store.take_master_key().await?;

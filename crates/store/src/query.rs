@@ -71,15 +71,6 @@ pub(crate) mod departure {
     pub(crate) const DONE: &str = "DELETE FROM departed_edge WHERE id = $1";
 }
 
-/// Of orders.
-pub(crate) mod order {
-    /// Orders in flight: those of domains parked in a failure are open, but nobody works on them, and they must not hold up others.
-    pub(crate) const IN_FLIGHT: &str = "
-        SELECT count(*) AS n FROM acme_order o JOIN domain d ON d.id = o.domain_id
-        WHERE o.account_id = $1 AND o.ended_at IS NULL
-          AND d.state NOT IN ('AcmeChallengeFailed', 'CertificateDownloadFailed')";
-}
-
 /// Of sealed values.
 pub(crate) mod sealed {
     pub(crate) const OLDER: &str = "

@@ -157,6 +157,10 @@ impl PostgresStore {
             // Written by this very statement, which does not see its own rows.
             after.domain.certificate = Some(issued.certificate.summary.clone());
         }
+        if let Some(since) = commit.transition.queued_at {
+            // Whoever joins the queue again has the place of before.
+            self.marks.queue.appeared(&(), since);
+        }
         self.tell_of(before, commit, &after, deploys, row.maybe_at("due_at")?);
         Ok(after)
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use holdfast_model::{Domain, State, Timestamp};
 
-use super::{PostgresStore, micros, sql, time};
+use super::{PostgresStore, maybe_time, micros, sql, time};
 use crate::{
-    Expiring, Result, Revision, VitalSigns, Vitals,
+    Error, Expiring, Result, Revision, VitalSigns, Vitals,
     row::{Fields as _, domain_columns, expiring, listed, vitals},
     vital::COUNTED,
 };
@@ -40,12 +40,16 @@ const VITALS: &str = "
 const WITHIN: &str = "
     SELECT count(*) AS n FROM (SELECT 1 FROM certificate
         WHERE superseded_at IS NULL AND not_after <= statement_timestamp() + $2 * interval '1 microsecond' LIMIT $1) n";
+/// The clock's row is always there; with nobody who stays it stands alone.
 const STAYING: &str = concat!(
-    "SELECT ",
+    "SELECT clock.now, ",
     domain_columns!(),
-    " FROM domain d LEFT JOIN certificate c ON c.id = d.certificate_id WHERE d.removed_at IS NULL AND ",
+    " FROM (SELECT statement_timestamp() AS now) clock LEFT JOIN LATERAL (
+        SELECT * FROM domain d WHERE d.removed_at IS NULL AND ",
     working_states!(),
-    " AND d.state = $1 AND d.entered_at < statement_timestamp() - $2 * interval '1 microsecond' ORDER BY d.entered_at LIMIT $3"
+    "   AND d.state = $1 AND d.entered_at >= coalesce($4::timestamptz, '-infinity')
+            AND d.entered_at < statement_timestamp() - $2 * interval '1 microsecond' ORDER BY d.entered_at LIMIT $3) d ON true
+    LEFT JOIN certificate c ON c.id = d.certificate_id ORDER BY d.entered_at"
 );
 /// `OFFSET 0` keeps the look at a domain a look at one: joined as tables, all domains may be read for a few certificates.
 const EXPIRING: &str = "
@@ -74,9 +78,15 @@ impl VitalSigns for PostgresStore {
     }
 
     async fn staying(&self, state: State, over: Duration, limit: u32) -> Result<Vec<Domain>> {
+        let look = self.marks.staying.begin(&state.as_str());
+        let [from] = look.from.map(maybe_time);
         let staying = sql(STAYING).bind(state.as_str()).bind(micros(over)).bind(i64::from(limit));
-        let rows = self.pool.rows("find who stays", staying).await?;
-        Ok(rows.iter().filter_map(listed).collect())
+        let rows = self.pool.rows("find who stays", staying.bind(from)).await?;
+        let first = rows.first().ok_or(Error::NotFound("clock"))?;
+        let (now, stays) = (first.at("now")?, first.maybe_id("id")?.is_some());
+        let done = first.maybe_at("entered_at")?.unwrap_or(now.minus(over));
+        self.marks.staying.looked(state.as_str(), look, now, [Some(done)]);
+        Ok(rows.iter().filter(|_| stays).filter_map(listed).collect())
     }
 
     async fn unapplied_since(&self, group: &str, at: Revision) -> Result<Option<Timestamp>> {

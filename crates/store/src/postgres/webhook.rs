@@ -1,14 +1,14 @@
 //! Webhooks and their messages. Whoever puts messages down or ends one holds the webhook's row: so a message that is put down behind
 //! an open one is always seen by who ends that one.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use async_trait::async_trait;
 use holdfast_model::DomainId;
 use sqlx::Postgres;
 use uuid::Uuid;
 
-use super::{PostgresStore, event::settled, micros, sql};
+use super::{PostgresStore, event::settled, marks::Look, maybe_time, micros, sql};
 use crate::{
     Attempt, ClaimedDelivery, Delivery, Error, EventCursor, Fence, NewDelivery, NewWebhook, Page,
     Paged, Result, Secret, Then, Topic, Webhook, WebhookId, Webhooks,
@@ -19,10 +19,15 @@ use crate::{
     webhook::firsts,
 };
 
+/// In the order of an index each: without it, another index of open deliveries may be read whole.
 const ALL: &str = "
-    SELECT w.*, (SELECT min(due_at) FROM delivery d WHERE d.webhook_id = w.id AND d.due_at IS NOT NULL) AS next_due_at,
-        (SELECT min(created_at) FROM delivery d WHERE d.webhook_id = w.id AND d.ended_at IS NULL) AS open_since
-    FROM webhook w ORDER BY w.created_at, w.id";
+    SELECT w.*, clock_timestamp() AS now,
+        (SELECT d.due_at FROM delivery d WHERE d.webhook_id = w.id AND d.due_at IS NOT NULL
+            AND d.due_at >= coalesce(m.due, '-infinity') ORDER BY d.due_at LIMIT 1) AS next_due_at,
+        (SELECT d.created_at FROM delivery d WHERE d.webhook_id = w.id AND d.ended_at IS NULL
+            AND d.created_at >= coalesce(m.open, '-infinity') ORDER BY d.created_at LIMIT 1) AS open_since
+    FROM webhook w LEFT JOIN unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[]) AS m (id, due, open) ON m.id = w.id
+    ORDER BY w.created_at, w.id";
 
 /// Begins where the log ends for readers: a webhook hears of everything that commits after it.
 const KEEP: &str = concat!(
@@ -51,11 +56,14 @@ const PUT_DOWN: &str = "
     FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::bool[]) WITH ORDINALITY AS n (id, lane, kind, body, first, place)
     ORDER BY n.place";
 
+/// The clock's row is always there; where nothing is due it stands alone.
 const CLAIM: &str = "
-    WITH due AS (SELECT number FROM delivery WHERE webhook_id = $1 AND due_at <= statement_timestamp()
-        ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED)
-    UPDATE delivery d SET due_at = clock_timestamp() + $3 * interval '1 microsecond', claim = claim + 1, attempt = attempt + 1
-    FROM due WHERE d.number = due.number RETURNING d.*, clock_timestamp() AS now";
+    WITH due AS (SELECT number, due_at FROM delivery WHERE webhook_id = $1 AND due_at <= statement_timestamp()
+        AND due_at >= coalesce($4::timestamptz, '-infinity') ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED),
+    claimed AS (
+        UPDATE delivery d SET due_at = clock_timestamp() + $3 * interval '1 microsecond', claim = claim + 1, attempt = attempt + 1
+        FROM due WHERE d.number = due.number RETURNING d.*, due.due_at AS was_due)
+    SELECT clock.now, c.* FROM (SELECT clock_timestamp() AS now) clock LEFT JOIN claimed c ON true ORDER BY c.was_due";
 
 const AGAIN: &str = "
     UPDATE delivery SET due_at = clock_timestamp() + $3 * interval '1 microsecond', status = $4, error = $5
@@ -90,7 +98,18 @@ impl Webhooks for PostgresStore {
     }
 
     async fn webhooks(&self) -> Result<Vec<Webhook>> {
-        self.pool.rows("list webhooks", sql(ALL)).await?.iter().map(webhook).collect()
+        let (looks, whole) = (self.marks.webhooks.begin_all(), Look::whole());
+        let rows = self.pool.rows("list webhooks", all(&looks)).await?;
+        let listed = rows.iter().map(webhook).collect::<Result<Vec<_>>>()?;
+        for (row, webhook) in rows.iter().zip(&listed) {
+            let (id, now) = (webhook.id.0, row.at("now")?);
+            let done = [webhook.next_due_at, webhook.open_since].map(|first| first.or(Some(now)));
+            self.marks.webhooks.looked(id, looks.get(&id).copied().unwrap_or(whole), now, done);
+        }
+        let is_listed = |id: &Uuid| listed.iter().any(|webhook| webhook.id.0 == *id);
+        self.marks.webhooks.keep(is_listed);
+        self.marks.deliveries.keep(is_listed);
+        Ok(listed)
     }
 
     async fn webhook_secret(&self, id: WebhookId) -> Result<Secret> {
@@ -138,9 +157,20 @@ impl Webhooks for PostgresStore {
         limit: u32,
         hold: Duration,
     ) -> Result<Vec<ClaimedDelivery>> {
+        let look = self.marks.deliveries.begin(&webhook.0);
+        let [from] = look.from.map(maybe_time);
         let claim = sql(CLAIM).bind(webhook.0).bind(i64::from(limit)).bind(micros(hold));
-        let rows = self.pool.rows("claim messages", claim).await?;
-        rows.iter().map(|row| claimed_delivery(row, row.at("now")?)).collect()
+        let rows = self.pool.rows("claim messages", claim.bind(from)).await?;
+        let now = rows.first().ok_or(Error::NotFound("clock"))?.at("now")?;
+        let due: Vec<_> =
+            rows.iter().filter(|row| matches!(row.maybe_id("id"), Ok(Some(_)))).collect();
+        // Of a full batch, what was due before its last is taken.
+        let done = match (due.last(), u32::try_from(due.len()).is_ok_and(|got| got < limit)) {
+            (Some(last), false) => last.maybe_at("was_due")?,
+            _ => Some(now),
+        };
+        self.marks.deliveries.looked(webhook.0, look, now, [done]);
+        due.iter().map(|row| claimed_delivery(*row, now)).collect()
     }
 
     async fn delivery_tried(&self, delivery: &ClaimedDelivery, attempt: &Attempt) -> Result<bool> {
@@ -197,6 +227,14 @@ impl PostgresStore {
         self.herald.tell(&[Topic::Events]);
         kept
     }
+}
+
+/// With where the looks at their deliveries begin.
+fn all(looks: &HashMap<Uuid, Look<2>>) -> Statement<Postgres> {
+    let from = |look: &Look<2>| look.from.map(maybe_time);
+    let (due, open): (Vec<_>, Vec<_>) =
+        looks.values().map(from).map(|[due, open]| (due, open)).unzip();
+    sql(ALL).bind(looks.keys().copied().collect::<Vec<_>>()).bind(due).bind(open)
 }
 
 fn down(webhook: Uuid, messages: &[NewDelivery]) -> Statement<Postgres> {

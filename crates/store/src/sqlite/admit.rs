@@ -14,7 +14,6 @@ use crate::{
     AccountId, Admission, Claimant, Claimed, Error, OrderLimits, Result,
     budget::Room,
     lane::turns_of_new,
-    query::order::IN_FLIGHT,
     row::{Fields as _, budget, paused_until},
 };
 
@@ -46,6 +45,12 @@ macro_rules! waiting {
         )
     };
 }
+
+/// Those of domains parked in a failure are open, but nobody works on them, and they must not hold up others.
+const IN_FLIGHT: &str = "
+    SELECT count(*) AS n FROM acme_order o JOIN domain d ON d.id = o.domain_id
+    WHERE o.account_id = $1 AND o.ended_at IS NULL
+      AND d.state NOT IN ('AcmeChallengeFailed', 'CertificateDownloadFailed')";
 
 /// `$8` is how many of the orders are first offered to those without a certificate.
 const TAKE: &str = concat!(

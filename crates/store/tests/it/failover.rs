@@ -21,9 +21,9 @@ const MANY_SESSIONS: i64 = 8;
 
 /// Sessions that list webhooks, and of those the ones that cannot yet.
 const WAITED: &str = "SELECT count(*) FROM pg_stat_activity
-    WHERE datname = current_database() AND application_name = 'holdfast' AND query LIKE '%FROM webhook w ORDER BY%'";
+    WHERE datname = current_database() AND application_name = 'holdfast' AND query LIKE '%FROM webhook w LEFT JOIN%'";
 const WAITING: &str = "SELECT count(*) FROM pg_stat_activity
-    WHERE datname = current_database() AND application_name = 'holdfast' AND query LIKE '%FROM webhook w ORDER BY%'
+    WHERE datname = current_database() AND application_name = 'holdfast' AND query LIKE '%FROM webhook w LEFT JOIN%'
         AND wait_event_type = 'Lock'";
 
 #[tokio::test(flavor = "multi_thread")]

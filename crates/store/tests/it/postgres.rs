@@ -5,7 +5,8 @@ use std::time::Duration;
 use holdfast_model::{Outcome, State};
 use holdfast_store::{
     EdgeReport, Error, EventCursor, MasterKey, NewEdge, NewReplica, NewToken, Observation,
-    OpenOptions, Outdated, Products, ReportOrder, Revision, Scope, Secret, SharedStore, migrate, open,
+    OpenOptions, Outdated, Products, ReportOrder, Revision, Scope, Secret, SharedStore, migrate,
+    open,
 };
 use holdfast_testkit::{Postgres, eventually};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};

@@ -1,0 +1,3 @@
+-- Replaced by the index `acme_order_opened`.
+
+DROP INDEX acme_order_in_flight;
