@@ -10,6 +10,7 @@ server {
 
 database {
   url = "postgres://holdfast@127.0.0.1:5432/holdfast" # or sqlite:holdfast.db
+  # Several hosts, of which the one that takes writes is used: postgres://holdfast@db1.internal:5432,db2.internal:5432/holdfast
 }
 
 coordination {
