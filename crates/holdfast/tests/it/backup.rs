@@ -215,7 +215,7 @@ async fn nothing_is_restored_under_a_running_replica() {
     let network = Network::start().await;
     let extra = "[replicas]\nheartbeat_seconds = 1\nstale_seconds = 3\n[edge]\nmode = \"none\"";
     let mut replica = Replica::start(&network, Database::Postgres, extra).await;
-    replica.with_config(["restored"]).refused(1, &["the replica `", "runs"]);
+    replica.with_config(["restored"]).refused(1, &["The replica `", "runs"]);
     replica.kill().await;
     replica.with_config(["restored"]).done();
 }
@@ -241,5 +241,5 @@ async fn nothing_is_restored_under_a_replica_that_is_about_to_come_back() {
     let restored = tokio::task::spawn_blocking(move || Ended::of(&mut command));
     pace(Duration::from_millis(500)).await;
     proxy.resume().await;
-    restored.await.unwrap().refused(1, &["the replica `", "runs"]);
+    restored.await.unwrap().refused(1, &["The replica `", "runs"]);
 }
