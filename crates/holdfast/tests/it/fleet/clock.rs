@@ -12,7 +12,7 @@ use super::{
     member::{Fleet, Plan},
 };
 use crate::{
-    kit::SOON,
+    kit::{Ended, SOON, word},
     replica::{Database, Network, Replica},
 };
 
@@ -295,10 +295,24 @@ async fn the_clock_of_an_idle_replica_on_sqlite_steps() {
     a_replica_on_sqlite(false).await;
 }
 
+/// Waits until no domain is stored so.
+async fn none_of(replica: &Replica, condition: &str, within: Duration) {
+    let file = word(&replica.scratch.path().join("holdfast.db"));
+    let query = format!("SELECT count(*) FROM domain WHERE {condition}");
+    eventually(within, condition, async || {
+        let mut sqlite = std::process::Command::new("sqlite3");
+        sqlite.args(["-readonly", "-cmd", ".timeout 10000", &file, &query]);
+        let stored = Ended::of(&mut sqlite).done().stdout;
+        if stored.trim() == "0" { Ok(()) } else { Err(stored) }
+    })
+    .await;
+}
+
 async fn a_replica_on_sqlite(load: bool) {
     let network = Network::start().await;
     let clock = Faketime::new().unwrap();
-    let mut replica = Replica::prepare(&network, Database::Sqlite, "").await;
+    let watch = "[provisioning]\ndns_attempts = 1";
+    let mut replica = Replica::prepare(&network, Database::Sqlite, watch).await;
     replica.begin_by(&clock).await;
     let add = |label: &str| {
         for at in 0..4 {
@@ -308,7 +322,8 @@ async fn a_replica_on_sqlite(load: bool) {
     let all_active = async |count: usize, within: Duration| {
         eventually(within, "all domains to be Active", async || {
             let list = replica.run(["domain", "list", "--output", "json"]).done().json();
-            let domains = list["items"].as_array().unwrap();
+            let mut domains = list["items"].as_array().unwrap().clone();
+            domains.retain(|domain| domain["name"] != UNSEEN);
             let open: Vec<_> = domains.iter().filter(|one| one["state"] != "Active").collect();
             match open.first() {
                 None if domains.len() == count => Ok(()),
@@ -317,6 +332,9 @@ async fn a_replica_on_sqlite(load: bool) {
         })
         .await;
     };
+    network.run(["dns", "set", UNSEEN, "NONE", "-"]).done();
+    replica.run(["domain", "add", UNSEEN]).done();
+    none_of(&replica, "state <> 'DnsVerificationFailed'", SOON).await;
     add("before");
     all_active(4, SOON).await;
     for (count, (label, error)) in [("month", MONTH), ("hours", -2 * HOUR)].into_iter().enumerate()
@@ -335,7 +353,11 @@ async fn a_replica_on_sqlite(load: bool) {
         network.run(["fault", "clear"]).done();
         add(&format!("{label}-after"));
         let each = if load { 12 } else { 4 };
-        all_active(4 + each * (count + 1), RECOVERED.saturating_sub(right.elapsed())).await;
+        let left = || RECOVERED.saturating_sub(right.elapsed());
+        all_active(4 + each * (count + 1), left()).await;
+        none_of(&replica, "updated_at > (unixepoch() + 10) * 1000000", left()).await;
+        let far = "state <> 'Active' AND next_attempt_at > (unixepoch() + 3600) * 1000000";
+        none_of(&replica, far, left()).await;
     }
     let doctor = replica.run(["doctor"]);
     assert!(doctor.stdout.contains("clock stepped"), "{doctor:?}");
