@@ -1,6 +1,6 @@
 //! Where leases are kept, as configured, and how a write is fenced there.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use holdfast_lease::{
     Options, Store, Token,
@@ -11,7 +11,7 @@ use holdfast_lease::{
         sqlite::SqliteStore,
     },
 };
-use holdfast_store::{Fence, LeaseHome};
+use holdfast_store::{Fence, LeaseHome, resolve};
 
 use crate::{Error, Result};
 
@@ -31,6 +31,11 @@ pub enum Backend {
     },
 }
 
+/// A symbolic link is followed once, as the store does.
+fn followed(file: &str) -> PathBuf {
+    resolve(Path::new(file)).unwrap_or_else(|_| PathBuf::from(file))
+}
+
 impl Backend {
     /// By the URL of the database, and where Redis is, if that is to be used.
     ///
@@ -38,7 +43,7 @@ impl Backend {
     /// When leases in Redis have no PostgreSQL to be registered in.
     pub fn new(database: &str, redis: Option<RedisAddress>) -> Result<Self> {
         let file = database.strip_prefix("sqlite:");
-        let file = file.map(|file| PathBuf::from(file.strip_prefix("//").unwrap_or(file)));
+        let file = file.map(|file| followed(file.strip_prefix("//").unwrap_or(file)));
         match (redis, file) {
             (None, None) => Ok(Self::Postgres(database.to_owned())),
             (None, Some(file)) => Ok(Self::Sqlite(file)),

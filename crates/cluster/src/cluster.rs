@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use holdfast_lease::{Elector, Health, Holder, Name, Wish, clock::BootClock};
 use holdfast_store::{Fence, Progress, Replica, SharedStore};
 use tokio::{
-    sync::{Mutex, Notify, watch},
+    sync::{Mutex, Notify, SetOnce, watch},
     task::{JoinHandle, JoinSet},
     time::timeout,
 };
@@ -95,7 +95,7 @@ impl Cluster {
             draining: CancellationToken::new(),
             left: CancellationToken::new(),
             taken: CancellationToken::new(),
-            replaced: CancellationToken::new(),
+            lost: SetOnce::new(),
             settings,
         });
         if stepped_unseen {
@@ -111,10 +111,10 @@ impl Cluster {
     }
 
     /// Runs singleton work wherever its lease is, until told to stop; then hands every lease over. Ends before that only when another
-    /// process has taken this replica's name, or the database file is no longer the one that was opened.
+    /// process has taken this replica's name, or the database file or its log is no longer the one that was opened.
     ///
     /// # Errors
-    /// When the name was taken, or the database replaced.
+    /// When the name was taken, or the database lost.
     pub async fn run(
         &self,
         store: &SharedStore,
@@ -133,7 +133,7 @@ impl Cluster {
         }
         let taken = tokio::select! {
             // Nothing more is written, so there is nothing to hand over.
-            () = member.replaced.cancelled() => return Err(Error::DatabaseReplaced),
+            outage = member.lost.wait() => return Err(Error::DatabaseLost(*outage)),
             () = member.taken.cancelled() => true,
             () = stopping.cancelled() => false,
         };

@@ -26,12 +26,12 @@ pub enum Error {
         "identity-taken: another process started as `{0}` and takes its place; give every replica a name of its own in [replicas] instance_id, or none"
     )]
     IdentityTaken(String),
-    /// The database file was deleted, renamed or replaced under this process.
+    /// The database file, or its log, was deleted, renamed or replaced under this process.
     #[error(
         "the database {}; this process ends at once and has written nothing since. {}",
-        Outage::Replaced.predicate(), Outage::Replaced.fix()
+        .0.predicate(), .0.fix()
     )]
-    DatabaseReplaced,
+    DatabaseLost(Outage),
     /// Leases in Redis are fenced in PostgreSQL.
     #[error(
         "leases in Redis need PostgreSQL as the database, where their terms are registered; use coordination.backend = \"database\""

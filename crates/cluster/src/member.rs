@@ -3,8 +3,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use holdfast_lease::{Elector, Leadership, Name, Priority, Wish};
-use holdfast_store::{NewReplica, Replica};
-use tokio::sync::{Notify, watch};
+use holdfast_store::{NewReplica, Outage, Replica};
+use tokio::sync::{Notify, SetOnce, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -37,8 +37,8 @@ pub(crate) struct Member {
     pub(crate) left: CancellationToken,
     /// Another process bears its name.
     pub(crate) taken: CancellationToken,
-    /// The database is no longer the one that was opened.
-    pub(crate) replaced: CancellationToken,
+    /// Why the database is no longer the one that was opened.
+    pub(crate) lost: SetOnce<Outage>,
 }
 
 impl Member {

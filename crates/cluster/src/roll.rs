@@ -24,9 +24,9 @@ pub(crate) async fn call(member: Arc<Member>) {
         }
         if let Err(error) = beat(&member).await {
             metrics::counter!("holdfast_heartbeats_failed_total").increment(1);
-            if is_replaced(&error) {
+            if let Some(outage) = loss(&error) {
                 tracing::error!(error = chain(&error), "ends at once");
-                member.replaced.cancel();
+                member.lost.set(outage).ok();
                 return;
             }
             tracing::warn!(error = chain(&error), "the heartbeat was not heard");
@@ -34,9 +34,9 @@ pub(crate) async fn call(member: Arc<Member>) {
     }
 }
 
-fn is_replaced(error: &Error) -> bool {
-    let Error::Store(error) = error else { return false };
-    error.outage() == Some(Outage::Replaced)
+fn loss(error: &Error) -> Option<Outage> {
+    let Error::Store(error) = error else { return None };
+    error.outage().filter(|outage| outage.ends_process())
 }
 
 async fn beat(member: &Member) -> crate::Result<()> {

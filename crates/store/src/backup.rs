@@ -5,6 +5,7 @@
 //! under another name.
 
 use std::{
+    io::ErrorKind,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -19,9 +20,9 @@ use sqlx::{
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    Error, Outage,
+    Error, Misplacement, Outage,
     migration::{SQLITE, newest},
-    sqlite::{FileLock, now},
+    sqlite::{FileLock, KEPT, beside, check_place, is_of, now, resolve},
 };
 
 /// How long a lock that another connection holds is waited for.
@@ -69,9 +70,12 @@ pub enum BackupError {
         /// The newest step this release knows.
         known: i64,
     },
-    /// Backup and database are one file.
-    #[error("{0} is the database itself")]
+    /// Backup and database are one file, or the backup is a file that belongs to the database.
+    #[error("{0} is the database itself, or one of the files that belong to it")]
     Itself(String),
+    /// A directory, a device or a pipe.
+    #[error("{0} is not a regular file")]
+    NotAFile(String),
     /// SQLite could not do it.
     #[error("{path} cannot be read or written")]
     Database {
@@ -112,14 +116,18 @@ type Result<T, E = BackupError> = std::result::Result<T, E>;
 /// When the database is missing, empty or damaged, or the file is already there and not to be overwritten.
 pub async fn back_up(database: &Path, to: &Path, overwrite: bool) -> Result<u64> {
     exists(database)?;
-    if to.exists() && !overwrite {
-        return Err(BackupError::Exists(shown(to)));
-    }
-    if is_same(database, to) {
+    let database = resolved(database)?;
+    see_whole(&database)?;
+    let unfinished = beside(to, ".unfinished");
+    if [to, &unfinished].into_iter().any(|file| is_of(&database, file)) {
         return Err(BackupError::Itself(shown(to)));
     }
-    let unfinished = beside(to, ".unfinished");
-    let size = place_copy(database, to, &unfinished, overwrite).await;
+    match std::fs::metadata(to) {
+        Ok(there) if !there.is_file() => return Err(BackupError::NotAFile(shown(to))),
+        Ok(_) if !overwrite => return Err(BackupError::Exists(shown(to))),
+        _ => {}
+    }
+    let size = place_copy(&database, to, &unfinished, overwrite).await;
     size.inspect_err(|_| {
         std::fs::remove_file(&unfinished).ok();
     })
@@ -169,17 +177,15 @@ impl Replacement {
     /// When the backup is none, or damaged, or a process has the database.
     pub async fn prepare(backup: &Path, database: &Path) -> Result<Self> {
         exists(backup)?;
-        if is_same(backup, database) {
+        let database = resolved(database)?;
+        if is_of(&database, backup) {
             return Err(BackupError::Itself(shown(backup)));
         }
         let source = reading(backup).immutable(!beside(backup, "-wal").exists());
         check(backup, &source).await?;
-        let lock = FileLock::take(database)?;
-        let replacement = Self {
-            database: database.to_owned(),
-            copy: beside(database, ".restoring"),
-            _lock: lock,
-        };
+        let lock = FileLock::take(&database)?;
+        let beside = beside(&database, ".restoring");
+        let replacement = Self { database, copy: beside, _lock: lock };
         replacement.clear();
         copy(&source, backup, &replacement.copy).await?;
         Ok(replacement)
@@ -248,16 +254,25 @@ fn reading(file: &Path) -> SqliteConnectOptions {
 /// Is there anything to read? SQLite deletes the log beside an empty file that it opens, and the log may be all that is left.
 fn exists(file: &Path) -> Result<()> {
     match std::fs::metadata(file) {
-        Ok(metadata) if metadata.len() == 0 => Err(BackupError::Empty(shown(file))),
+        Ok(there) if !there.is_file() => Err(BackupError::NotAFile(shown(file))),
+        Ok(there) if there.len() == 0 => Err(BackupError::Empty(shown(file))),
         Ok(_) => Ok(()),
-        Err(_) => Err(BackupError::Missing(shown(file))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(BackupError::Missing(shown(file))),
+        Err(source) => Err(Error::File { path: shown(file), source }.into()),
     }
 }
 
-fn is_same(one: &Path, other: &Path) -> bool {
-    match (std::fs::canonicalize(one), std::fs::canonicalize(other)) {
-        (Ok(one), Ok(other)) => one == other,
-        _ => false,
+fn resolved(database: &Path) -> Result<PathBuf> {
+    let failed = |source| Error::File { path: shown(database), source };
+    Ok(resolve(database).map_err(failed)?)
+}
+
+/// Fails where the log of a server that runs would not be seen. Where a log lies beside the file, a second name does no harm.
+fn see_whole(database: &Path) -> Result<()> {
+    match check_place(database) {
+        Err(Misplacement::SeveralNames) if beside(database, "-wal").exists() => Ok(()),
+        Err(why) => Err(Error::Misplaced { path: shown(database), why }.into()),
+        Ok(()) => Ok(()),
     }
 }
 
@@ -265,17 +280,11 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-fn beside(file: &Path, suffix: &str) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
-}
-
 /// A name that says when, and that nothing has yet.
 fn free_name(database: &Path) -> PathBuf {
     let second = now().to_string().replace([':', '-'], "");
     let second = second.split('.').next().unwrap_or_default().trim_end_matches('Z').to_owned();
-    let name = beside(database, &format!(".before-restore-{second}"));
+    let name = beside(database, &format!("{KEPT}{second}"));
     let others = (2..).map(|number| beside(&name, &format!("-{number}")));
     std::iter::once(name.clone()).chain(others).find(|name| !name.exists()).unwrap_or(name)
 }

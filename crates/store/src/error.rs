@@ -3,7 +3,7 @@
 use holdfast_lease::session::{Fault, Unreachable};
 use holdfast_model::{DomainId, Hostname, State, Timestamp};
 
-use crate::{Hindrance, Holder, Outage};
+use crate::{Hindrance, Holder, Misplacement, Outage};
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -145,6 +145,14 @@ pub enum Error {
         /// What the first process wrote of itself.
         holder: String,
     },
+    /// A database file whose log another opener would not find.
+    #[error("{path} {}", .why.predicate())]
+    Misplaced {
+        /// The database file.
+        path: String,
+        /// What is wrong with its place.
+        why: Misplacement,
+    },
     /// A URL that names no database we know.
     #[error("`{0}` names no database; use postgres://USER@HOST/NAME or sqlite:FILE")]
     BadUrl(String),
@@ -184,9 +192,9 @@ pub enum Error {
         at: &'static str,
         /// What for.
         by: Hindrance,
-        /// How it ended.
+        /// How it ended, where the database said so.
         #[source]
-        source: sqlx::Error,
+        source: Option<sqlx::Error>,
     },
     /// The database cannot be used, and we know why.
     #[error("{outage} (at {at})")]

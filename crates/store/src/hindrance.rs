@@ -18,6 +18,8 @@ const COUNTS: Duration = Duration::from_secs(10);
 pub enum Hindrance {
     /// Locks that these transactions hold, the oldest first.
     Locks(Vec<OpenTransaction>),
+    /// SQLite's lock, which this process holds.
+    Process(String),
     /// Commits wait for a synchronous standby that does not confirm them. They are done on this server, and are lost if a standby without
     /// them takes over: so whether they count is not known.
     Standby,
@@ -26,7 +28,7 @@ pub enum Hindrance {
 impl Hindrance {
     pub(crate) const fn outage(&self) -> Outage {
         match self {
-            Self::Locks(_) => Outage::Locked,
+            Self::Locks(_) | Self::Process(_) => Outage::Locked,
             Self::Standby => Outage::AwaitsStandby,
         }
     }
@@ -34,10 +36,14 @@ impl Hindrance {
 
 impl fmt::Display for Hindrance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Locks(holders) = self else {
-            return f.write_str(
-                "commits wait for a synchronous standby; whether the last ones count is not known",
-            );
+        let holders = match self {
+            Self::Locks(holders) => holders,
+            Self::Process(holder) => return write!(f, "it waited for a lock of {holder}"),
+            Self::Standby => {
+                return f.write_str(
+                    "commits wait for a synchronous standby; whether the last ones count is not known",
+                );
+            }
         };
         f.write_str("it waited for a lock of ")?;
         for (at, holder) in holders.iter().enumerate() {

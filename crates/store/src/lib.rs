@@ -90,6 +90,7 @@ pub use replica::{Beat, NewReplica, Replica, Replicas};
 pub use retention::{Outdated, Progress, Retention};
 pub use rotation::{ResealCursor, Resealed, Resealing, Rotation, SealedValue};
 pub use secret::Secret;
+pub use sqlite::{Misplacement, check_place, resolve};
 pub use stranger::{Adopt, Adopted, Adoption, Asked, Found, Stranger, Strangers};
 pub use task::{TaskRun, TaskStatus, Tasks};
 pub use token::{NewToken, Scope, Token, TokenId, Tokens};

@@ -55,6 +55,11 @@ pub trait Maintenance: Send + Sync {
     /// Can it be written? Fails with the cause if it cannot. Cheap, and not free: it writes a row.
     async fn check_writes(&self) -> Result<()>;
 
+    /// Ends all use of the database. SQLite then has everything in its one file; elsewhere nothing needs to be done. Nothing is lost without it.
+    async fn close(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// How many bytes the log of SQLite has, which grows for as long as another process reads an old state; 0 elsewhere.
     async fn log_bytes(&self) -> u64 {
         0

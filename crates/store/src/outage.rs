@@ -35,6 +35,8 @@ pub enum Outage {
     ReadOnly,
     /// Its file was deleted, renamed or replaced while it was in use.
     Replaced,
+    /// Its log was deleted or replaced while it was in use.
+    LogRemoved,
     /// A pooler before it gives each transaction to another session.
     SharedSession,
     /// It lets nobody else in.
@@ -55,6 +57,7 @@ impl Outage {
         Self::CannotOpen,
         Self::ReadOnly,
         Self::Replaced,
+        Self::LogRemoved,
         Self::SharedSession,
         Self::TooManyConnections,
         Self::Unreachable,
@@ -78,6 +81,7 @@ impl Outage {
             Self::CannotOpen => "database-cannot-open",
             Self::ReadOnly => "database-read-only",
             Self::Replaced => "database-replaced",
+            Self::LogRemoved => "database-log-removed",
             Self::SharedSession => "database-pooler-mode",
             Self::TooManyConnections => "database-connections",
             Self::Unreachable => "database-unreachable",
@@ -99,6 +103,9 @@ impl Outage {
             Self::CannotOpen => "cannot be opened",
             Self::ReadOnly => "can be read only",
             Self::Replaced => "was deleted, renamed or replaced while it was in use",
+            Self::LogRemoved => {
+                "lost its log: the file ending in -wal or -shm was deleted or replaced while it was in use"
+            }
             Self::SharedSession => "is behind a pooler in transaction or statement mode",
             Self::TooManyConnections => "takes no more connections",
             Self::Unreachable => "does not answer",
@@ -134,6 +141,9 @@ impl Outage {
             Self::Replaced => {
                 "Start Holdfast again when the right database is in its place; what was in memory was not written to another one."
             }
+            Self::LogRemoved => {
+                "Start Holdfast again; its last messages say whether everything was saved into the database file. Only SQLite may remove these files."
+            }
             Self::SharedSession => {
                 "Set pool_mode = session for it in PgBouncer, or let database.url name PostgreSQL itself."
             }
@@ -147,7 +157,14 @@ impl Outage {
     /// Does work go on by itself once the cause is gone? A damaged database stays damaged.
     #[must_use]
     pub const fn is_transient(self) -> bool {
-        !matches!(self, Self::Corrupt | Self::NotADatabase | Self::Replaced | Self::SharedSession)
+        !matches!(self, Self::Corrupt | Self::NotADatabase | Self::SharedSession)
+            && !self.ends_process()
+    }
+
+    /// Would going on lose what is written? Then a process must end, and not in order: that writes, too.
+    #[must_use]
+    pub const fn ends_process(self) -> bool {
+        matches!(self, Self::Replaced | Self::LogRemoved)
     }
 }
 

@@ -18,7 +18,9 @@ use std::{
 
 use async_trait::async_trait;
 use holdfast_lease::session::Life;
-use sqlx::{Database, Executor, IntoArguments, error::DatabaseError, query::Query};
+use sqlx::{
+    Connection as _, Database, Executor, IntoArguments, error::DatabaseError, query::Query,
+};
 use tokio::{
     sync::{Notify, Semaphore, SemaphorePermit},
     time::{sleep, timeout},
@@ -71,6 +73,7 @@ pub(crate) struct Pool<DB: Database> {
     begin: &'static str,
     /// How a transaction is held to the fence it runs under, where the caller's work has one.
     guard: Option<Guard<DB>>,
+    size: u32,
     room: Semaphore,
     damage: Arc<Damage>,
     idle: Mutex<Vec<Kept<DB>>>,
@@ -132,12 +135,13 @@ where
 {
     /// No connection is made yet. `begin` is how a transaction begins.
     pub(crate) fn new(source: impl Source<DB> + 'static, size: u32, begin: &'static str) -> Self {
-        let size = usize::try_from(size.max(1)).unwrap_or(1);
+        let size = size.max(1);
         Self {
             source: Box::new(source),
             begin,
             guard: None,
-            room: Semaphore::new(size),
+            size,
+            room: Semaphore::new(usize::try_from(size).unwrap_or(1)),
             damage: Arc::default(),
             idle: Mutex::default(),
             given_back: Notify::new(),
@@ -253,6 +257,17 @@ where
         Ok(Lent { pool: self, kept, _room: room })
     }
 
+    /// Closes every connection, once those on loan are back; nobody gets one any more.
+    pub(crate) async fn close(&self) {
+        let all_back = timeout(PATIENCE, self.room.acquire_many(self.size)).await;
+        self.room.close();
+        drop(all_back);
+        let idle = std::mem::take(&mut *self.idle());
+        for kept in idle {
+            kept.connection.close().await.ok();
+        }
+    }
+
     async fn make(&self, at: &'static str) -> Result<Kept<DB>> {
         let generation = self.generation.load(Ordering::Acquire);
         let connection = self.source.connect(at, &self.shortage).await?;
@@ -327,7 +342,7 @@ impl<DB: Database> Pool<DB> {
     /// With what the statement waited for, if that is how it ended.
     fn failed(&self, at: &'static str, source: sqlx::Error) -> Error {
         match self.hindrance.lately().filter(|_| is_late(&source)) {
-            Some(by) => Error::Hindered { at, by, source },
+            Some(by) => Error::Hindered { at, by, source: Some(source) },
             None => Error::Database { at, source },
         }
     }

@@ -17,13 +17,17 @@ mod domain;
 mod edge;
 mod event;
 mod fence;
+mod held;
+mod holder;
 mod key;
 mod lock;
+mod log;
 mod maintenance;
 mod migration;
 mod moment;
 mod order;
 mod patch;
+mod place;
 mod removal;
 mod replica;
 mod restore;
@@ -57,8 +61,15 @@ use tokio::{
     time::timeout,
 };
 
-pub(crate) use self::{clock::now, lock::FileLock, migration::migrate};
+pub use self::place::{Misplacement, check_place, resolve};
+pub(crate) use self::{
+    clock::now,
+    lock::FileLock,
+    migration::migrate,
+    place::{KEPT, beside, is_of},
+};
 use self::{
+    held::Held,
     room::Room,
     writer::{Tx, Writer},
 };
@@ -98,21 +109,20 @@ fn options(file: &Path) -> SqliteConnectOptions {
         .pragma("journal_size_limit", "67108864")
 }
 
-fn log_of(file: &Path) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push("-wal");
-    PathBuf::from(name)
-}
-
 /// Connections that read.
-struct Readers(SqliteConnectOptions);
+struct Readers {
+    options: SqliteConnectOptions,
+    held: Arc<Held>,
+}
 
 #[async_trait]
 impl Source<Sqlite> for Readers {
     async fn connect(&self, at: &'static str, _: &Shortage) -> Result<SqliteConnection> {
+        // One that came later would open another log than the others have.
+        self.held.check_and_save(at).await?;
         let failed = |source| Error::Database { at, source };
         // Whose lock is in the way is told by SQLite itself, when it has waited for as long.
-        let made = timeout(PATIENCE + MARGIN, self.0.connect()).await;
+        let made = timeout(PATIENCE + MARGIN, self.options.connect()).await;
         made.map_err(|_| failed(sqlx::Error::PoolTimedOut))?.map_err(failed)
     }
 
@@ -132,8 +142,8 @@ impl Source<Sqlite> for Readers {
 
 /// Under which master key the file was sealed.
 pub(crate) async fn master_key_id(file: &str) -> Result<Option<String>> {
-    let file = Path::new(file);
-    key::master_key_id(&Writer::new(file, options(file), Arc::default())?).await
+    let held = Held::take(Path::new(file)).await?;
+    key::master_key_id(&Writer::new(held, Arc::default())).await
 }
 
 impl SqliteStore {
@@ -142,17 +152,20 @@ impl SqliteStore {
         master: Option<MasterKey>,
         settings: &OpenOptions,
     ) -> Result<Self> {
-        let file = Path::new(file);
-        let reader = options(file).pragma("query_only", "ON");
-        let readers = Pool::new(Readers(reader), settings.connections.min(READERS), "BEGIN");
-        let writer = Writer::new(file, options(file), readers.damage().clone())?;
+        let held = Held::take(Path::new(file)).await?;
+        let file = held.path();
+        let reader =
+            Readers { options: options(file).pragma("query_only", "ON"), held: held.clone() };
+        let (room, log) = (Room::of(file), beside(file, "-wal"));
+        let readers = Pool::new(reader, settings.connections.min(READERS), "BEGIN");
+        let writer = Writer::new(held, readers.damage().clone());
         let store = Self {
             readers,
             keyring: Keyring::new(master),
             bell: Bell::new(),
             cluster_secret: OnceCell::new(),
-            room: Room::of(file),
-            log: log_of(file),
+            room,
+            log,
             writer,
         };
         store.take_master_key().await?;

@@ -40,5 +40,5 @@ pub use self::process::Process;
 pub use self::proxy::{Proxy, Way};
 pub use self::redis::{Redis, RedisCluster, RedisSentinels, RedisTls};
 pub use self::scratch::Scratch;
-pub use self::small_disk::{SmallDisk, read_only};
+pub use self::small_disk::{SmallDisk, mounted_alone, read_only};
 pub use self::sql::run_sql;

@@ -17,6 +17,14 @@ const MOUNT: &str = r#"mount -t tmpfs -o "size=$1,mode=0755" none "$0" && shift 
 /// Mounts the first word over itself for reading alone, then becomes the rest.
 const READ_ONLY: &str = r#"mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@""#;
 
+/// Mounts the first word over the second, then becomes the rest.
+const ELSEWHERE: &str = r#"mount --bind "$0" "$1" && shift && exec "$@""#;
+
+/// The same command, to which a file appears at another place as well, which must exist, as `docker -v FILE:FILE` does it.
+pub fn mounted_alone(file: &Path, place: &Path, command: &Command) -> Command {
+    mounted(ELSEWHERE, [file.as_os_str(), place.as_os_str()], command)
+}
+
 /// The same command, to which a directory is read-only, as a secret that systemd or Kubernetes mounts.
 pub fn read_only(directory: &Path, command: &Command) -> Command {
     mounted(READ_ONLY, [directory.as_os_str()], command)

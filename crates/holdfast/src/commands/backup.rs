@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use holdfast_store::{BackupError, Replacement};
+use holdfast_store::{BackupError, Error, Replacement};
 use serde_json::json;
 
 use super::{restored, up};
@@ -134,6 +134,7 @@ pub(crate) async fn restore(args: &RestoreArgs, environment: &Environment) -> Re
     let store = wiring::store::open_at(&copy, &place.security).await?;
     let restored = store.restored().await.map_err(wiring::store::failed)?;
     let account = restored::account(place.config.as_ref(), &store).await;
+    wiring::store::close(&store).await;
     drop(store);
     let kept = replacement.put_in_place().await.map_err(|error| refused(&error))?;
     let output = Output::new(args.place.output, environment);
@@ -184,7 +185,12 @@ fn refused(error: &BackupError) -> Failure {
         BackupError::Damaged { .. } | BackupError::NotOurs(_) => {
             Failure::failed(format!("{text}; nothing was changed. Use another backup."))
         }
-        BackupError::Itself(_) => Failure::failed(format!("{text}; name another file.")),
+        BackupError::Store(Error::Misplaced { why, .. }) => {
+            Failure::failed(format!("{text}; nothing was changed. {}", why.fix()))
+        }
+        BackupError::Itself(_) | BackupError::NotAFile(_) => {
+            Failure::failed(format!("{text}; name another file."))
+        }
         _ => Failure::failed(format!("{text}; nothing was changed.")),
     }
 }

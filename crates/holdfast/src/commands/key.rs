@@ -122,6 +122,7 @@ async fn rewrap(config: &Config, file: &Path, output: Output) -> Result<(), Fail
     let store = wiring::store::open(config).await?;
     let key: MasterKey = wiring::master_key::read_or_make(file)?;
     store.rewrap(&key).await.map_err(wiring::store::failed)?;
+    wiring::store::close(&store).await;
     let file = file.display();
     if output.is_json() {
         output.json(&json!({ "master_key_file": file.to_string() }));

@@ -23,6 +23,7 @@ pub(crate) async fn run(args: &MigrateArgs, environment: &Environment) -> Result
     let config = Config::load(&args.config, environment)?;
     let store = wiring::store::open(&config).await?;
     let (applied, known) = store.schema().await.map_err(wiring::store::failed)?;
+    wiring::store::close(&store).await;
     let output = Output::new(Format::Table, environment);
     let newer = if applied > known { ", of a newer release" } else { "" };
     let database = &config.database.url;

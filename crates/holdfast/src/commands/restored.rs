@@ -48,6 +48,7 @@ pub(crate) async fn run(args: &RestoredArgs, environment: &Environment) -> Resul
     let restored =
         store.restored_above(above, Some(&before)).await.map_err(wiring::store::failed)?;
     let told = Told { restored, account: account(Some(&config), &store).await };
+    wiring::store::close(&store).await;
     let output = Output::new(args.output, environment);
     if output.is_json() {
         output.json(&told.json());

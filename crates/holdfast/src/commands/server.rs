@@ -45,9 +45,12 @@ pub(crate) async fn run(args: ServerArgs, environment: &Environment) -> Result<(
     };
     tracing::info!(%instance, ?role, url = config.server.reached_at(), database = %config.database.url, "starting");
     let (policy, listen) = (policy(&config), config.server.listen);
-    let replica = Plan { config, role, policy, instance, store, shutdown }.start().await?;
+    let plan = Plan { config, role, policy, instance, store: store.clone(), shutdown };
+    let replica = plan.start().await?;
     tracing::info!(%listen, "ready");
-    replica.ended().await?;
+    let ended = replica.ended().await;
+    store::close_after(&store, &ended).await;
+    ended?;
     tracing::info!("ended in order");
     Ok(())
 }

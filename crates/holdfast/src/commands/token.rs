@@ -103,6 +103,9 @@ pub(crate) async fn run(args: TokenArgs, environment: &Environment) -> Result<()
             }
         }
     }
+    if let Desk::Database(store, _) = &desk {
+        wiring::store::close(store).await;
+    }
     Ok(())
 }
 

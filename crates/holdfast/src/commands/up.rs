@@ -58,10 +58,12 @@ pub(crate) async fn run(args: UpArgs, environment: &Environment) -> Result<(), F
     let (instance, found) = (instance::id(&config, environment), found(&args, &devnet)?);
     let store = store::begin(&config, &instance).await?;
     let (role, policy) = (config.server.role, config::policy());
-    let replica = Plan { config, role, policy, instance, store, shutdown }.start().await?;
+    let plan = Plan { config, role, policy, instance, store: store.clone(), shutdown };
+    let replica = plan.start().await?;
     found.write(&args.data)?;
     welcome::say(&args, &found, Output::new(Format::Table, environment));
     let ended = replica.ended().await;
+    store::close_after(&store, &ended).await;
     devnet.shutdown().await;
     drop(held);
     ended

@@ -80,7 +80,7 @@ fn options(coordination: &Coordination) -> Options {
 pub(crate) fn failed(error: Error) -> Failure {
     match error {
         Error::Store(error) => super::store::failed(error),
-        error @ Error::DatabaseReplaced => Failure::AtOnce(chain(&error)),
+        error @ Error::DatabaseLost(_) => Failure::AtOnce(chain(&error)),
         error => Failure::failed(format!("{}.", chain(&error))),
     }
 }

@@ -7,6 +7,7 @@ use holdfast_gateway::{
     files::{self, Access},
     point::Point,
 };
+use holdfast_store::resolve;
 
 use super::store::failed;
 use crate::{
@@ -18,6 +19,8 @@ use crate::{
 /// systemd, Docker or Kubernetes mounts), beside the database, where it still tells that the file alone is gone.
 pub(crate) struct Marker<'a> {
     places: [PathBuf; 2],
+    /// Where an earlier release put it: beside a symbolic link to the database.
+    former: PathBuf,
     database: &'a Path,
 }
 
@@ -26,9 +29,9 @@ impl<'a> Marker<'a> {
     pub(crate) fn of(config: &'a Config) -> Option<Self> {
         let DatabaseUrl::Sqlite(database) = &config.database.url else { return None };
         let key = config.security.master_key_file.as_ref()?;
-        let places =
-            [key.as_path(), database.as_path()].map(|file| file.with_added_extension("in-use"));
-        Some(Self { places, database })
+        let beside = |file: &Path| file.with_added_extension("in-use");
+        let places = [beside(key), beside(&resolve(database).unwrap_or_else(|_| database.clone()))];
+        Some(Self { places, former: beside(database), database })
     }
 
     /// Refuses an empty database where there was one that is not.
@@ -39,9 +42,14 @@ impl<'a> Marker<'a> {
         }
     }
 
+    fn standing(&self) -> Vec<&PathBuf> {
+        let former = (!self.places.contains(&self.former)).then_some(&self.former);
+        self.places.iter().chain(former).filter(|place| place.exists()).collect()
+    }
+
     /// What an empty database means, where one was set up.
     pub(crate) fn loss(&self) -> Option<Loss> {
-        let standing: Vec<_> = self.places.iter().filter(|place| place.exists()).collect();
+        let standing = self.standing();
         let markers = standing.iter().map(|place| place.display().to_string()).collect::<Vec<_>>();
         let markers = Some(markers.join(" and ")).filter(|markers| !markers.is_empty())?;
         let database = self.database.display();
@@ -69,7 +77,7 @@ impl<'a> Marker<'a> {
 
     /// Stands from now on. A server that works is not stopped because it cannot be written.
     pub(crate) fn set(&self) {
-        if self.places.iter().any(|place| place.exists()) {
+        if !self.standing().is_empty() {
             return;
         }
         let text = format!(

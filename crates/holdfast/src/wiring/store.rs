@@ -135,10 +135,31 @@ pub(crate) async fn begin_patiently(
     }
 }
 
+/// Ends the use of a database in order. What was committed is safe without it, so a failure is only told.
+pub(crate) async fn close(store: &SharedStore) {
+    if let Err(error) = store.close().await {
+        let error = chain(&error);
+        tracing::warn!(
+            error,
+            "the database was not closed in order; its log is read at the next start"
+        );
+    }
+}
+
+/// The same after a replica has ended, unless that would do harm.
+pub(crate) async fn close_after<T>(store: &SharedStore, ended: &Result<T, Failure>) {
+    if !matches!(ended, Err(Failure::AtOnce(_))) {
+        close(store).await;
+    }
+}
+
 /// A database that does not answer was not reached; whatever else it says is a failure.
 #[expect(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 pub(crate) fn failed(error: Error) -> Failure {
     let text = chain(&error);
+    if let Error::Misplaced { why, .. } = error {
+        return Failure::failed(format!("{text}. {}", why.fix()));
+    }
     match (error.outage(), error.is_transient()) {
         (Some(outage), true) => {
             Failure::unreachable(format!("{outage} ({text}). {}", outage.fix()))

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use holdfast_testkit::{Process, SmallDisk, eventually, read_only};
+use holdfast_testkit::{Process, SmallDisk, eventually, mounted_alone, read_only};
 use serde_json::Value;
 
 use crate::{
@@ -258,4 +258,68 @@ async fn a_replica_whose_file_is_replaced_ends_at_once_and_writes_nothing() {
     std::fs::remove_file(replica.scratch.path().join("master.key.in-use")).unwrap();
     assert!(word(&file).ends_with("holdfast.db"));
     replica.begin().await;
+}
+
+fn rows(replica: &Replica, statement: &str) -> String {
+    let file = replica.scratch.path().join("holdfast.db");
+    Ended::of(Command::new("sqlite3").arg(file).arg(statement)).done().stdout.trim().to_owned()
+}
+
+#[tokio::test]
+async fn a_replica_whose_log_is_deleted_ends_at_once_and_loses_nothing() {
+    let network = Network::start().await;
+    let extra = "[replicas]\nheartbeat_seconds = 1\nstale_seconds = 3\n[edge]\nmode = \"none\"";
+    let mut replica = Replica::start(&network, Database::Sqlite, extra).await;
+    replica.run(["domain", "add", "shop.test"]).done();
+    let log = replica.scratch.path().join("holdfast.db-wal");
+    assert!(log.metadata().unwrap().len() > 0, "the log holds what was written last");
+    std::fs::remove_file(&log).unwrap();
+    let status = replica.process().wait(LATER).await.unwrap();
+    let log = replica.process().log();
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(log.contains("was deleted or replaced while it was in use"), "{log}");
+    assert!(log.contains("everything that the log held was saved"), "{log}");
+    assert_eq!(rows(&replica, "SELECT name FROM domain"), "shop.test");
+    replica.begin().await;
+    replica.run(["domain", "add", "new.test"]).done();
+}
+
+#[tokio::test]
+async fn after_an_end_in_order_the_database_is_one_whole_file() {
+    let network = Network::start().await;
+    let mut replica = Replica::start(&network, Database::Sqlite, "").await;
+    replica.run(["domain", "add", "shop.test", "--wait"]).done();
+    let alone = |replica: &Replica| {
+        for suffix in ["-wal", "-shm"] {
+            let file = replica.scratch.path().join(format!("holdfast.db{suffix}"));
+            assert!(!file.exists(), "{suffix}");
+        }
+    };
+    replica.end(SOON).await;
+    alone(&replica);
+    for words in [&["migrate"][..], &["token", "list"], &["doctor"]] {
+        let mut command = crate::kit::program();
+        Ended::of(command.args(words).args(["--config", &word(&replica.config())]));
+        alone(&replica);
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_is_mounted_without_its_directory_is_refused() {
+    let network = Network::start().await;
+    let replica = Replica::prepare(&network, Database::Sqlite, "").await;
+    let path = |name: &str| replica.scratch.path().join(name);
+    std::fs::create_dir(path("host")).unwrap();
+    replica.scratch.write("host/holdfast.db", "").unwrap();
+    replica.scratch.write("holdfast.db", "").unwrap();
+    let within =
+        |command: &Command| mounted_alone(&path("host/holdfast.db"), &path("holdfast.db"), command);
+    let told = ["is mounted by itself", "Mount the directory"];
+    Ended::of(&mut within(&replica.command())).refused(1, &told);
+    let mut doctor = crate::kit::program();
+    doctor.args(["doctor", "--config", &word(&replica.config())]);
+    let doctor = Ended::of(&mut within(&doctor));
+    assert_eq!(doctor.code, 1, "{doctor:?}");
+    assert!(told.iter().all(|told| doctor.stdout.contains(told)), "{doctor:?}");
+    assert!(!path("holdfast.db-wal").exists());
 }

@@ -87,6 +87,11 @@ async fn a_lock_of_another_process_is_told_everywhere_and_ends_by_itself() {
     ready(&kit, 200).await;
     let locker = Locker::start(&kit.scratch.path().join("holdfast.db")).await;
     all_tell(&kit, "database-locked").await;
+    let named = format!("a lock of process {} (sqlite3)", locker.0.id());
+    let told = ready(&kit, 503).await["results"]["database"]["description"].to_string();
+    assert!(told.contains(&named), "{told}");
+    let told = kit.get("/v1/alerts").await.expect(200)["items"][0]["detail"].to_string();
+    assert!(told.contains(&named), "{told}");
     let why = explained(&kit).await;
     assert_eq!((&why["cause"], &why["who"]), (&json!("database-locked"), &json!("operator")));
     let body = json!({ "name": "new.example.com" });

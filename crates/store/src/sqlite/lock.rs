@@ -6,8 +6,8 @@
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
-    io::{ErrorKind, Read as _, Seek as _, Write as _},
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    io::{Read as _, Seek as _, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
@@ -15,27 +15,17 @@ use std::{
     },
 };
 
-use super::now;
-use crate::{Error, Outage, Result};
+use super::{
+    holder, now,
+    place::{self, Identity, beside, resolve},
+};
+use crate::{Error, Misplacement, Outage, Result};
 
 /// How often a file is opened anew that is replaced in the very moment of locking it.
 const TRIES: u32 = 5;
 
 /// Every database file that this process has ever opened.
 static KNOWN: Mutex<Vec<Arc<DatabaseFile>>> = Mutex::new(Vec::new());
-
-/// A file, whatever path leads to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Identity {
-    device: u64,
-    inode: u64,
-}
-
-impl Identity {
-    fn of(metadata: &std::fs::Metadata) -> Self {
-        Self { device: metadata.dev(), inode: metadata.ino() }
-    }
-}
 
 /// A database file and the one descriptor of it.
 struct DatabaseFile {
@@ -47,6 +37,8 @@ struct DatabaseFile {
 
 /// Held: the database is ours.
 pub(crate) struct FileLock {
+    /// As it was named, and with every symbolic link followed.
+    named: PathBuf,
     path: PathBuf,
     database: Arc<DatabaseFile>,
     _note: File,
@@ -54,13 +46,18 @@ pub(crate) struct FileLock {
 
 impl FileLock {
     /// Takes the lock of a database file, which is made, for its owner alone, where it is missing.
-    pub(crate) fn take(path: &Path) -> Result<Self> {
+    pub(crate) fn take(named: &Path) -> Result<Self> {
+        let path = resolve(named).map_err(|source| failed(named, source))?;
+        if let Err(why @ Misplacement::NotAFile) = place::check_place(&path) {
+            return Err(misplaced(&path, why));
+        }
         for _ in 0..TRIES {
-            let database = DatabaseFile::open(path)?;
-            database.take(path)?;
-            match note(path) {
+            let database = DatabaseFile::open(&path)?;
+            database.take(&path)?;
+            match unambiguous(&path).and_then(|()| note(&path)) {
                 Ok(note) => {
-                    let lock = Self { path: path.to_owned(), database, _note: note };
+                    let (named, path) = (named.to_owned(), path.clone());
+                    let lock = Self { named, path, database, _note: note };
                     if lock.check().is_ok() {
                         return Ok(lock);
                     }
@@ -74,14 +71,22 @@ impl FileLock {
         Err(Error::Unusable { at: "lock the file", outage: Outage::Replaced })
     }
 
-    /// Fails when the path no longer leads to the file that is locked: what is written to it would be lost.
+    /// The file with every symbolic link followed, beside which its log lies.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn identity(&self) -> Identity {
+        self.database.identity
+    }
+
+    /// Fails when a path no longer leads to the file that is locked: what is written to it would be lost.
     pub(super) fn check(&self) -> Result<(), Outage> {
-        match std::fs::metadata(&self.path) {
-            Ok(metadata) if Identity::of(&metadata) == self.database.identity => Ok(()),
-            Ok(_) => Err(Outage::Replaced),
-            Err(error) if error.kind() == ErrorKind::NotFound => Err(Outage::Replaced),
-            // That it cannot be looked at says nothing of the file.
-            Err(_) => Ok(()),
+        // That it cannot be looked at says nothing of the file.
+        let is_ours = |path| Identity::at(path).map_or(true, |at| at == Some(self.identity()));
+        match is_ours(&self.path) && (self.named == self.path || is_ours(&self.named)) {
+            true => Ok(()),
+            false => Err(Outage::Replaced),
         }
     }
 }
@@ -135,26 +140,30 @@ fn find(known: &[Arc<DatabaseFile>], identity: Identity) -> Option<Arc<DatabaseF
 
 /// Says in the file beside the database who has it; locked, so that what it says is known to be true.
 fn note(path: &Path) -> Result<File> {
-    let beside = beside(path);
-    let mut note = private(&beside)?;
+    let file = note_of(path);
+    let mut note = private(&file)?;
     match note.try_lock() {
         Ok(()) => {}
         // An earlier release locks this file alone.
         Err(TryLockError::WouldBlock) => return Err(in_use_by(path, said(&mut note))),
-        Err(TryLockError::Error(source)) => return Err(failed(&beside, source)),
+        Err(TryLockError::Error(source)) => return Err(failed(&file, source)),
     }
     let line = format!("process {} since {}\n", std::process::id(), now());
     let written = note.set_len(0).and_then(|()| note.rewind());
     if let Err(error) = written.and_then(|()| note.write_all(line.as_bytes())) {
-        tracing::warn!(file = %beside.display(), %error, "who has the database cannot be noted");
+        tracing::warn!(file = %file.display(), %error, "who has the database cannot be noted");
     }
     Ok(note)
 }
 
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".lock");
-    PathBuf::from(name)
+/// Refuses a path whose log another opener would not find.
+fn unambiguous(path: &Path) -> Result<()> {
+    place::remove_names_of_killed_restores(path);
+    place::check_place(path).map_err(|why| misplaced(path, why))
+}
+
+fn note_of(path: &Path) -> PathBuf {
+    beside(path, ".lock")
 }
 
 fn private(path: &Path) -> Result<File> {
@@ -166,13 +175,13 @@ fn private(path: &Path) -> Result<File> {
 /// The note is not locked to see whether it is true: that would refuse it to whoever rightly takes it in that moment. The kernel's list
 /// says who has the database.
 fn in_use(path: &Path, identity: Identity) -> Error {
-    let note = File::open(beside(path)).ok().and_then(|mut note| said(&mut note));
-    in_use_by(path, holder(listed_holder(identity), note))
+    let note = File::open(note_of(path)).ok().and_then(|mut note| said(&mut note));
+    in_use_by(path, told(holder::of_file(identity), note))
 }
 
 /// Who holds a database, by the kernel's list and the note beside it. The list tells nothing of processes in other containers, and the
 /// note may be of somebody who came before, or be missing where the holder came by another path.
-fn holder(listed: Option<u32>, note: Option<String>) -> Option<String> {
+fn told(listed: Option<u32>, note: Option<String>) -> Option<String> {
     match (listed, note) {
         (Some(pid), Some(note)) if note.starts_with(&format!("process {pid} ")) => Some(note),
         (Some(pid), _) => Some(format!("process {pid}, which opened it by another path")),
@@ -186,25 +195,13 @@ fn said(note: &mut File) -> Option<String> {
     Some(said.trim().to_owned()).filter(|said| !said.is_empty())
 }
 
-/// Who holds the lock, as the kernel lists it.
-fn listed_holder(identity: Identity) -> Option<u32> {
-    let locks = std::fs::read_to_string("/proc/locks").ok()?;
-    holder_in(&locks, identity.inode)
-}
-
-fn holder_in(locks: &str, inode: u64) -> Option<u32> {
-    // 1: FLOCK  ADVISORY  WRITE 703 00:2b:12345 0 EOF
-    let fields = locks.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    fields.filter(|fields| fields.get(1) == Some(&"FLOCK")).find_map(|fields| {
-        let of = fields.get(5)?.rsplit(':').next()?;
-        let pid: u32 = fields.get(4)?.parse().ok()?;
-        (of.parse() == Ok(inode) && pid != 0).then_some(pid)
-    })
-}
-
 fn in_use_by(path: &Path, holder: Option<String>) -> Error {
     let holder = holder.unwrap_or_else(|| "another process".to_owned());
     Error::FileInUse { path: path.display().to_string(), holder }
+}
+
+fn misplaced(path: &Path, why: Misplacement) -> Error {
+    Error::Misplaced { path: path.display().to_string(), why }
 }
 
 fn failed(path: &Path, source: std::io::Error) -> Error {
@@ -216,24 +213,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_list_names_who_locks_a_file() {
-        let locks = "1: POSIX  ADVISORY  READ 11 00:2b:77 124 124\n\
-                     1: -> FLOCK  ADVISORY  WRITE 12 00:2b:77 0 EOF\n\
-                     2: FLOCK  ADVISORY  WRITE 0 00:2b:77 0 EOF\n\
-                     3: FLOCK  ADVISORY  WRITE 703 00:2b:77 0 EOF\n";
-        assert_eq!(holder_in(locks, 77), Some(703));
-        assert_eq!(holder_in(locks, 78), None);
-    }
-
-    #[test]
     fn who_is_named_is_whom_the_kernel_lists() {
         let note = || Some("process 703 since noon".to_owned());
-        let named = |listed, note| holder(listed, note).unwrap_or_default();
+        let named = |listed, note| told(listed, note).unwrap_or_default();
         assert_eq!(named(Some(703), note()), "process 703 since noon");
         assert_eq!(named(Some(70), note()), "process 70, which opened it by another path");
         assert_eq!(named(Some(7), None), "process 7, which opened it by another path");
         assert_eq!(named(None, note()), "another process (last noted: process 703 since noon)");
-        assert_eq!(holder(None, None), None);
+        assert_eq!(told(None, None), None);
     }
 
     /// Of two that start at once one is refused, while the other writes its note.

@@ -83,6 +83,11 @@ impl Maintenance for SqliteStore {
         self.writer.execute_soon("check that the database can be written", check).await
     }
 
+    async fn close(&self) -> Result<()> {
+        self.readers.close().await;
+        self.writer.close().await
+    }
+
     async fn log_bytes(&self) -> u64 {
         std::fs::metadata(&self.log).map_or(0, |metadata| metadata.len())
     }

@@ -18,9 +18,8 @@ const BOOK: &str = "CREATE TABLE IF NOT EXISTS holdfast_migration (
 const APPLIED: &str = "SELECT coalesce(max(version), 0) AS newest FROM holdfast_migration";
 
 pub(crate) async fn migrate(file: &str) -> Result<()> {
-    let file = Path::new(file);
-    let _lock = FileLock::take(file)?;
-    let mut connection = options(file).connect().await.map_err(failed)?;
+    let lock = FileLock::take(Path::new(file))?;
+    let mut connection = options(lock.path()).connect().await.map_err(failed)?;
     connection.execute(BOOK).await.map_err(failed)?;
     let row = connection.fetch_one(APPLIED).await.map_err(failed)?;
     let applied: i64 = row.try_get("newest").map_err(failed)?;

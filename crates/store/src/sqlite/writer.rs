@@ -6,7 +6,6 @@
 //! what has been finished is committed whether its caller still waits or not.
 
 use std::{
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -15,7 +14,7 @@ use std::{
 };
 
 use sqlx::{
-    ConnectOptions as _, Executor as _, Sqlite, SqliteConnection,
+    ConnectOptions as _, Connection as _, Executor as _, Sqlite, SqliteConnection,
     sqlite::{SqliteConnectOptions, SqliteQueryResult, SqliteRow},
 };
 use tokio::{
@@ -23,7 +22,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::lock::FileLock;
+use super::{held::Held, options};
 use crate::{Error, Outage, Result, outage::Damage, pool::Statement};
 
 /// Longer than this nobody waits for their turn.
@@ -51,7 +50,7 @@ impl Lost {
 /// Who may write.
 pub(super) struct Writer {
     seat: Arc<Mutex<Seat>>,
-    lock: Arc<FileLock>,
+    held: Arc<Held>,
     /// Does the seat wait for a lock that another process holds?
     locked_out: Arc<AtomicBool>,
 }
@@ -66,8 +65,9 @@ struct Seat {
     spoiled: bool,
     /// Why a member's statement failed, if the database was at fault: SQLite may have given up the whole transaction for it.
     cause: Option<Lost>,
-    // Given back last, when nothing writes any more.
-    lock: Arc<FileLock>,
+    /// Nobody writes any more.
+    closed: bool,
+    held: Arc<Held>,
 }
 
 /// A transaction that is open, and who waits for its commit.
@@ -84,45 +84,51 @@ pub(super) struct Tx {
 }
 
 impl Writer {
-    /// Takes the file for this process; no connection is made yet. Damage that a call finds is noted.
-    pub(super) fn new(
-        file: &Path,
-        options: SqliteConnectOptions,
-        damage: Arc<Damage>,
-    ) -> Result<Self> {
-        let lock = Arc::new(FileLock::take(file)?);
+    /// No connection is made yet. Damage that a call finds is noted.
+    pub(super) fn new(held: Arc<Held>, damage: Arc<Damage>) -> Self {
         let locked_out = Arc::new(AtomicBool::new(false));
         let seat = Seat {
             locked_out: locked_out.clone(),
-            options,
+            options: options(held.path()),
             damage,
             connection: None,
             batch: None,
             spoiled: false,
             cause: None,
-            lock: lock.clone(),
+            closed: false,
+            held: held.clone(),
         };
-        Ok(Self { seat: Arc::new(Mutex::new(seat)), lock, locked_out })
+        Self { seat: Arc::new(Mutex::new(seat)), held, locked_out }
     }
 
     /// Why nobody gets their turn.
     fn too_late(&self, at: &'static str) -> Error {
         match self.locked_out.load(Ordering::Relaxed) {
-            true => Error::Unusable { at, outage: Outage::Locked },
+            true => self.held.locked(at),
             false => Error::Database { at, source: sqlx::Error::PoolTimedOut },
         }
     }
 
+    /// Commits what is open and leaves the whole database in its one file. Nothing is written afterwards.
+    pub(super) async fn close(&self) -> Result<()> {
+        const AT: &str = "close the database";
+        // A file that is not ours any more is left alone: closing removes the log at its path.
+        self.held.check_and_save(AT).await?;
+        let seat = timeout(PATIENCE, self.seat.lock()).await;
+        seat.map_err(|_| self.too_late(AT))?.close(AT).await?;
+        self.held.close(AT).await
+    }
+
     /// Begins a part of its own.
     pub(super) async fn begin(&self, at: &'static str) -> Result<Tx> {
-        self.lock.check().map_err(|outage| Error::Unusable { at, outage })?;
+        self.held.check_and_save(at).await?;
         let home = self.seat.clone();
         // A task of its own: a caller that gives up half-way must not leave it unclear how far this went.
         let begun = tokio::spawn(async move {
             let Ok(mut seat) = timeout(PATIENCE, home.clone().lock_owned()).await else {
                 return Ok(None);
             };
-            seat.sit().await.map_err(|source| Error::Database { at, source })?;
+            seat.sit().await.map_err(|source| seat.refused(at, source))?;
             Ok(Some(Tx { seat, home, at }))
         });
         let crashed = |_| Error::Database { at, source: sqlx::Error::WorkerCrashed };
@@ -178,6 +184,9 @@ impl Seat {
 
     /// Ready for a member: in a transaction, behind a savepoint.
     async fn sit(&mut self) -> sqlx::Result<()> {
+        if self.closed {
+            return Err(sqlx::Error::PoolClosed);
+        }
         // Where that fails, another transaction begins.
         self.clean().await.ok();
         if self.batch.is_none() {
@@ -193,6 +202,13 @@ impl Seat {
         }
         self.spoiled = true;
         self.run("SAVEPOINT member").await
+    }
+
+    fn refused(&self, at: &'static str, source: sqlx::Error) -> Error {
+        match Outage::of(&source) {
+            Some(Outage::Locked) => self.held.locked(at),
+            _ => Error::Database { at, source },
+        }
     }
 
     /// Undoes what somebody left unfinished, or fails with why the transaction is lost.
@@ -228,7 +244,7 @@ impl Seat {
         if let Err(lost) = self.clean().await {
             return said(at, Some(Err(lost)));
         }
-        if let Err(outage) = self.lock.check() {
+        if let Err(outage) = self.held.check() {
             // The connection is kept: closing it could remove the log of the file that is there now.
             self.run("ROLLBACK").await.ok();
             self.lose(Lost { why: outage.to_string().into(), outage: Some(outage) });
@@ -242,6 +258,17 @@ impl Seat {
             batch.verdict.send_replace(Some(Ok(())));
         }
         Ok(())
+    }
+
+    async fn close(&mut self, at: &'static str) -> Result<()> {
+        if self.batch.is_some() {
+            self.commit(at).await?;
+        }
+        self.closed = true;
+        match self.connection.take() {
+            Some(open) => open.close().await.map_err(|source| Error::Database { at, source }),
+            None => Ok(()),
+        }
     }
 }
 
@@ -358,7 +385,6 @@ mod tests {
     use tokio::task::yield_now;
 
     use super::*;
-    use crate::sqlite::options;
 
     const SMALL: &str = "INSERT INTO letter VALUES ('x')";
     const LARGE: &str = "INSERT INTO letter VALUES (hex(zeroblob(500000)))";
@@ -366,7 +392,7 @@ mod tests {
     /// A file that may grow by a few pages only, as on a disk that is nearly full.
     async fn narrow(scratch: &Scratch) -> Arc<Writer> {
         let file = scratch.path().join("holdfast.db");
-        let writer = Writer::new(&file, options(&file), Arc::default()).unwrap();
+        let writer = Writer::new(Held::take(&file).await.unwrap(), Arc::default());
         writer.execute("test", sqlx::query("CREATE TABLE letter (text TEXT)")).await.unwrap();
         writer.rows("test", sqlx::query("PRAGMA max_page_count = 20")).await.unwrap();
         Arc::new(writer)

@@ -103,3 +103,75 @@ async fn an_empty_file_is_not_opened_and_its_log_stays() {
     }
     assert_eq!(std::fs::read_to_string(&log).unwrap(), "what is left");
 }
+
+/// By its name, by a link, by a second name of the file.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_files_of_the_database_are_no_place_for_a_backup_nor_a_backup() {
+    let files = Files::make().await;
+    let at = |name: &str| files.scratch.path().join(name);
+    let key = MasterKey::generate().unwrap();
+    let database = at("other.db");
+    let store = opened(&url(&database), &key).await;
+    add(&store, "shop.example.com").await;
+    std::os::unix::fs::symlink(at("other.db-wal"), at("link.db")).unwrap();
+    std::fs::hard_link(at("other.db-wal"), at("second.db")).unwrap();
+    let own = ["other.db", "other.db-wal", "other.db-shm", "other.db-journal", "other.db.lock"];
+    for name in own.into_iter().chain(["other.db.restoring", "link.db", "second.db"]) {
+        let refused = back_up(&database, &at(name), true).await.unwrap_err();
+        assert!(matches!(refused, BackupError::Itself(_)), "{name}: {refused:?}");
+    }
+    add(&store, "new.example.com").await;
+    back_up(&database, &at("whole.db"), false).await.unwrap();
+    store.close().await.unwrap();
+    // What a killed restore left is not removed by restoring it.
+    std::fs::copy(&files.backup, at("other.db.restoring")).unwrap();
+    std::fs::hard_link(&database, at("second name.db")).unwrap();
+    for name in ["other.db", "other.db.restoring", "second name.db"] {
+        let refused = Replacement::prepare(&at(name), &database).await.err().unwrap();
+        assert!(matches!(refused, BackupError::Itself(_)), "{name}: {refused:?}");
+        assert!(at(name).exists(), "{name}");
+    }
+}
+
+/// The name under which a copy is made first may be the database's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_is_not_made_in_the_databases_place() {
+    let files = Files::make().await;
+    let database = files.scratch.path().join("shop.unfinished");
+    std::fs::copy(&files.backup, &database).unwrap();
+    let to = files.scratch.path().join("shop");
+    let refused = back_up(&database, &to, false).await.unwrap_err();
+    assert!(matches!(refused, BackupError::Itself(_)), "{refused:?}");
+    back_up(&database, &files.scratch.path().join("whole.db"), false).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_file_is_neither_backup_nor_its_place() {
+    let files = Files::make().await;
+    let at = |name: &str| files.scratch.path().join(name);
+    std::fs::create_dir(at("directory")).unwrap();
+    std::process::Command::new("mkfifo").arg(at("pipe")).status().unwrap();
+    for path in [at("directory"), at("pipe"), "/dev/null".into()] {
+        let refused = back_up(&files.database, &path, true).await.unwrap_err();
+        assert!(matches!(refused, BackupError::NotAFile(_)), "{refused:?}");
+        let refused = Replacement::prepare(&path, &files.database).await.err().unwrap();
+        assert!(matches!(refused, BackupError::NotAFile(_)), "{refused:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_behind_a_symbolic_link_is_replaced_where_it_lies() {
+    let files = Files::make().await;
+    let elsewhere = Scratch::new().unwrap();
+    let link = elsewhere.path().join("link.db");
+    std::os::unix::fs::symlink(&files.database, &link).unwrap();
+    run_sql(&url(&files.database), "CREATE TABLE others (id)").unwrap();
+    let replacement = Replacement::prepare(&files.backup, &link).await.unwrap();
+    let kept = replacement.put_in_place().await.unwrap().unwrap();
+    assert_eq!(kept.parent(), files.database.parent());
+    assert!(link.is_symlink());
+    let beside = std::fs::read_dir(elsewhere.path()).unwrap().map(Result::unwrap);
+    assert_eq!(beside.filter(|entry| entry.file_name() != ".lock").count(), 1);
+    assert!(run_sql(&url(&files.database), "SELECT id FROM others").is_err());
+    run_sql(&url(&kept), "SELECT id FROM others").unwrap();
+}

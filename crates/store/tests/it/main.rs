@@ -43,6 +43,7 @@ mod replica;
 mod report;
 mod retention;
 mod sqlite;
+mod sqlite_files;
 mod stranger;
 mod task;
 mod token;

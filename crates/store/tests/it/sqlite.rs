@@ -11,25 +11,25 @@ use sqlx::{AssertSqlSafe, Connection as _, Executor as _, SqliteConnection};
 
 use crate::{child, kit::*};
 
-struct File {
-    directory: Scratch,
-    key: MasterKey,
+pub(crate) struct File {
+    pub(crate) directory: Scratch,
+    pub(crate) key: MasterKey,
 }
 
 impl File {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { directory: Scratch::new().unwrap(), key: MasterKey::generate().unwrap() }
     }
 
-    fn path(&self) -> std::path::PathBuf {
+    pub(crate) fn path(&self) -> std::path::PathBuf {
         self.directory.path().join("holdfast.db")
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("sqlite:{}", self.path().display())
     }
 
-    async fn open(&self) -> SharedStore {
+    pub(crate) async fn open(&self) -> SharedStore {
         opened(&self.url(), &self.key).await
     }
 
@@ -84,7 +84,6 @@ async fn a_second_process_is_refused_by_whatever_path_it_comes() {
     assert!(text.contains(&format!("process {}, which opened it by another path", first.id())));
     first.kill().unwrap();
     first.wait().unwrap();
-    open(&url, Some(file.key.clone()), OpenOptions::default()).await.unwrap();
 }
 
 /// SQLite's own locks are lost when this process closes any descriptor of the file; then others change it below us.

@@ -2,14 +2,14 @@
 
 use std::{os::unix::fs::PermissionsExt as _, time::Duration};
 
-use holdfast_store::{Error, MasterKey, OpenOptions, Outage, SharedStore};
+use holdfast_store::{Error, MasterKey, OpenOptions, Outage, SharedStore, check_place};
 
 use super::{cluster, finding::Finding};
 use crate::{
     clock,
     config::{Config, DatabaseUrl, EdgeMode},
     failure::chain,
-    wiring::{marker::Marker, master_key, store::CHECK},
+    wiring::{self, marker::Marker, master_key, store::CHECK},
 };
 
 /// Clocks further apart than this make lease and certificate times misleading.
@@ -26,6 +26,12 @@ const LEASE_SESSIONS: u32 = 3;
 
 pub(super) async fn look(config: &Config) -> Vec<Finding> {
     let url = &config.database.url;
+    if let DatabaseUrl::Sqlite(path) = url
+        && let Err(why) = check_place(path)
+    {
+        let seen = format!("{} {}", path.display(), why.predicate());
+        return vec![Finding::wrong("database", seen, why.fix())];
+    }
     if let DatabaseUrl::Sqlite(path) = url
         && std::fs::metadata(path).map_or(true, |metadata| metadata.len() == 0)
     {
@@ -141,6 +147,7 @@ async fn opened(config: &Config, sealed_under: Option<String>) -> Vec<Finding> {
             findings.extend(moments(&store).await);
             findings.extend(edges(&store, config.edge.mode).await);
             findings.extend(cluster::look(&store, config).await);
+            wiring::store::close(&store).await;
         }
         Err(error) => findings.push(failed(url, &error)),
     }

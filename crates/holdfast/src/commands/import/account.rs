@@ -42,6 +42,7 @@ pub(super) async fn keep(config: &Config, output: Output, file: &Path) -> Result
     let new = NewAccount { directory, key, email: config.acme.email.clone() };
     // Whoever was first has made it; the same key again is the same account.
     let present = store.journal_account(&new).await.map_err(wiring::store::failed)?;
+    wiring::store::close(&store).await;
     if present.key.expose() != new.key.expose() {
         return Err(Failure::failed(format!(
             "An account at {} is in use already, with another key; go on with it, or import this key into a database that no replica has used.",
