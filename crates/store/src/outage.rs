@@ -47,7 +47,7 @@ pub enum Outage {
 
 impl Outage {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::DiskFull,
         Self::DiskFailed,
         Self::Locked,
