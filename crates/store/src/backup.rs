@@ -5,7 +5,9 @@
 //! under another name.
 
 use std::{
-    io::ErrorKind,
+    fs::{File, Permissions, TryLockError},
+    io::{self, ErrorKind},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -14,13 +16,14 @@ use holdfast_gateway::{
     files::{self, Access},
     point::Point,
 };
+use rustix::{fs::OFlags, process::geteuid};
 use sqlx::{
     ConnectOptions as _, Connection as _, Row as _, SqliteConnection, sqlite::SqliteConnectOptions,
 };
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    Error, Misplacement, Outage,
+    Error, Outage,
     migration::{SQLITE, newest},
     sqlite::{FileLock, KEPT, beside, check_place, is_of, now, resolve},
 };
@@ -34,6 +37,9 @@ const PACE: Duration = Duration::from_millis(20);
 /// A look at all pages asks so often, in steps of SQLite's machine, whether its time is up.
 const STEPS: i32 = 1_000;
 
+/// What SQLite reads into a database file that it lies beside, by what is added to the file's name.
+const LOGS: [&str; 3] = ["-wal", "-shm", "-journal"];
+
 /// Why a database was not backed up or replaced.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
@@ -46,6 +52,9 @@ pub enum BackupError {
     /// A backup is already there.
     #[error("{0} already exists")]
     Exists(String),
+    /// Somebody else makes or reads a backup in the same directory.
+    #[error("{0}: another backup or restore is being made there; try again when it has ended")]
+    Underway(String),
     /// The file holds something else.
     #[error("{0} is not a database of Holdfast")]
     NotOurs(String),
@@ -119,17 +128,22 @@ pub async fn back_up(database: &Path, to: &Path, overwrite: bool) -> Result<u64>
     let database = resolved(database)?;
     see_whole(&database)?;
     let unfinished = beside(to, ".unfinished");
-    if [to, &unfinished].into_iter().any(|file| is_of(&database, file)) {
-        return Err(BackupError::Itself(shown(to)));
+    let mut touched = with_logs(to).chain(with_logs(&unfinished));
+    if let Some(own) = touched.find(|file| is_of(&database, file)) {
+        return Err(BackupError::Itself(shown(&own)));
     }
-    match std::fs::metadata(to) {
-        Ok(there) if !there.is_file() => return Err(BackupError::NotAFile(shown(to))),
-        Ok(_) if !overwrite => return Err(BackupError::Exists(shown(to))),
-        _ => {}
+    if std::fs::metadata(to).is_ok_and(|there| !there.is_file()) {
+        return Err(BackupError::NotAFile(shown(to)));
+    }
+    let _directory = hold_directory(to, File::try_lock).await?;
+    if !overwrite && let Some(there) = with_logs(to).find(|file| file.exists()) {
+        return Err(BackupError::Exists(shown(&there)));
     }
     let size = place_copy(&database, to, &unfinished, overwrite).await;
     size.inspect_err(|_| {
-        std::fs::remove_file(&unfinished).ok();
+        for file in with_logs(&unfinished) {
+            std::fs::remove_file(file).ok();
+        }
     })
 }
 
@@ -153,11 +167,15 @@ pub async fn check_file(database: &Path, limit: Duration) -> Result<bool> {
 
 /// Copies, checks the copy and gives it its name.
 async fn place_copy(database: &Path, to: &Path, unfinished: &Path, overwrite: bool) -> Result<u64> {
-    copy(&reading(database), database, unfinished).await?;
+    remove_logs(unfinished)?;
+    copy(&reading(database), database, unfinished, to).await?;
     check(unfinished, &reading(unfinished)).await?;
     let size = std::fs::metadata(unfinished).map_or(0, |metadata| metadata.len());
     match overwrite {
-        true => files::replace(Point::FILE_DATABASE, unfinished, to)?,
+        true => {
+            remove_logs(to)?;
+            files::replace(Point::FILE_DATABASE, unfinished, to)?;
+        }
         false => files::place_new(Point::FILE_DATABASE, unfinished, to)?,
     }
     Ok(size)
@@ -167,6 +185,7 @@ async fn place_copy(database: &Path, to: &Path, unfinished: &Path, overwrite: bo
 pub struct Replacement {
     database: PathBuf,
     copy: PathBuf,
+    ownership: Ownership,
     _lock: FileLock,
 }
 
@@ -181,13 +200,19 @@ impl Replacement {
         if is_of(&database, backup) {
             return Err(BackupError::Itself(shown(backup)));
         }
+        let _directory = match hold_directory(backup, File::try_lock_shared).await {
+            Err(error @ BackupError::Underway(_)) => return Err(error),
+            // A backup may be read where its directory may not.
+            held => held.ok(),
+        };
         let source = reading(backup).immutable(!beside(backup, "-wal").exists());
         check(backup, &source).await?;
-        let lock = FileLock::take(&database)?;
+        let ownership = Ownership::of_replacement(&database)?;
+        let lock = take(&database, ownership)?;
         let beside = beside(&database, ".restoring");
-        let replacement = Self { database, copy: beside, _lock: lock };
+        let replacement = Self { database, copy: beside, ownership, _lock: lock };
         replacement.clear();
-        copy(&source, backup, &replacement.copy).await?;
+        copy(&source, backup, &replacement.copy, &replacement.database).await?;
         Ok(replacement)
     }
 
@@ -204,20 +229,19 @@ impl Replacement {
     pub async fn put_in_place(self) -> Result<Option<PathBuf>> {
         settle(&self.copy).await?;
         check(&self.copy, &reading(&self.copy)).await?;
+        self.ownership.give(&self.copy)?;
         let is_empty = std::fs::metadata(&self.database).map_or(0, |old| old.len()) == 0;
         let kept = if is_empty { None } else { Some(self.keep_old().await?) };
         // What is left of a log belongs to the old database and must never be read into the new one.
-        for suffix in ["-wal", "-shm"] {
-            std::fs::remove_file(beside(&self.database, suffix)).ok();
-        }
+        remove_logs(&self.database)?;
         files::replace(Point::FILE_DATABASE, &self.copy, &self.database)?;
         Ok(kept)
     }
 
     /// Removes the copy and what belongs to it, also of a restore that was killed.
     fn clear(&self) {
-        for suffix in ["", "-wal", "-shm", ".lock"] {
-            std::fs::remove_file(beside(&self.copy, suffix)).ok();
+        for file in with_logs(&self.copy).chain([beside(&self.copy, ".lock")]) {
+            std::fs::remove_file(file).ok();
         }
     }
 
@@ -229,9 +253,11 @@ impl Replacement {
             Ok(()) => {}
             Err(error @ (BackupError::Damaged { .. } | BackupError::NotOurs(_))) => {
                 tracing::warn!(%error, "the old database is damaged; it is kept with its log");
-                let log = beside(&self.database, "-wal");
-                if log.exists() {
-                    files::keep_as(Point::FILE_DATABASE, &log, &beside(&kept, "-wal"))?;
+                for suffix in ["-wal", "-journal"] {
+                    let log = beside(&self.database, suffix);
+                    if log.exists() {
+                        files::keep_as(Point::FILE_DATABASE, &log, &beside(&kept, suffix))?;
+                    }
                 }
             }
             Err(error) => return Err(error),
@@ -247,6 +273,113 @@ impl Drop for Replacement {
     }
 }
 
+/// Whose a file is, and who may use it: a restore by root must not shut out the server, which runs as another user.
+#[derive(Clone, Copy)]
+struct Ownership {
+    owner: u32,
+    group: u32,
+    mode: u32,
+}
+
+impl Ownership {
+    /// That of the database which is replaced; where there is none, its directory's, for the owner alone.
+    fn of_replacement(database: &Path) -> Result<Self> {
+        let (metadata, mode) = match std::fs::metadata(database) {
+            Ok(metadata) => (Ok(metadata), None),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                (std::fs::metadata(directory(database)), Some(0o600))
+            }
+            Err(error) => (Err(error), None),
+        };
+        let metadata = metadata.map_err(|source| refused(database, source))?;
+        let mode = mode.unwrap_or(metadata.mode() & 0o777);
+        Ok(Self { owner: metadata.uid(), group: metadata.gid(), mode })
+    }
+
+    /// Gives it to a file. What the system refuses to anybody but root is left as it is.
+    fn give(self, path: &Path) -> Result<()> {
+        self.try_to_give(path).map_err(|source| refused(path, source))
+    }
+
+    fn try_to_give(self, path: &Path) -> io::Result<()> {
+        // Whoever owns the directory may put a link there, and must not get what it leads to.
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        let file = File::options().read(true).custom_flags(flags).open(path)?;
+        let now = file.metadata()?;
+        if now.uid() != self.owner
+            && let Err(error) = fchown(&file, Some(self.owner), None)
+            && geteuid().is_root()
+        {
+            return Err(error);
+        }
+        let has_group = now.gid() == self.group || fchown(&file, None, Some(self.group)).is_ok();
+        // What the group may do is not for another group.
+        let mode = if has_group { self.mode } else { self.mode & !0o070 };
+        match now.mode() & 0o777 == mode {
+            true => Ok(()),
+            false => file.set_permissions(Permissions::from_mode(mode)),
+        }
+    }
+}
+
+/// Takes the lock of a database. What is made for that belongs to the database's owner at once, so that a restore that fails or is killed
+/// leaves nothing that keeps the server from starting.
+fn take(database: &Path, ownership: Ownership) -> Result<FileLock> {
+    let files = [database.to_owned(), beside(database, ".lock")];
+    let missing: Vec<_> = files.into_iter().filter(|file| !file.exists()).collect();
+    let lock = FileLock::take(database)?;
+    missing.iter().try_for_each(|file| ownership.give(file))?;
+    Ok(lock)
+}
+
+/// Locks the directory of a backup until the file that is given is dropped: of two backups at once each would write into the copy of
+/// the other. Where the file system has no such locks, nothing is locked.
+async fn hold_directory(
+    backup: &Path,
+    lock: fn(&File) -> std::result::Result<(), TryLockError>,
+) -> Result<File> {
+    let opened = File::open(directory(backup));
+    let held = opened.map_err(|source| files::Error::Write { path: backup.to_owned(), source })?;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match lock(&held) {
+            Ok(()) => return Ok(held),
+            Err(TryLockError::WouldBlock) if Instant::now() > deadline => {
+                return Err(BackupError::Underway(shown(backup)));
+            }
+            Err(TryLockError::WouldBlock) => sleep(PACE).await,
+            Err(TryLockError::Error(error)) => {
+                tracing::debug!(%error, "backups into this directory cannot exclude each other");
+                return Ok(held);
+            }
+        }
+    }
+}
+
+/// A database file and what may lie beside it.
+fn with_logs(file: &Path) -> impl Iterator<Item = PathBuf> {
+    [""].into_iter().chain(LOGS).map(|suffix| beside(file, suffix))
+}
+
+/// Removes what SQLite would read into a file that is about to get this name.
+fn remove_logs(file: &Path) -> Result<()> {
+    for log in LOGS.map(|suffix| beside(file, suffix)) {
+        match std::fs::remove_file(&log) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(refused(&log, error)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn refused(path: &Path, source: io::Error) -> BackupError {
+    Error::File { path: shown(path), source }.into()
+}
+
 fn reading(file: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new().filename(file).read_only(true).busy_timeout(PATIENCE)
 }
@@ -258,22 +391,17 @@ fn exists(file: &Path) -> Result<()> {
         Ok(there) if there.len() == 0 => Err(BackupError::Empty(shown(file))),
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => Err(BackupError::Missing(shown(file))),
-        Err(source) => Err(Error::File { path: shown(file), source }.into()),
+        Err(source) => Err(refused(file, source)),
     }
 }
 
 fn resolved(database: &Path) -> Result<PathBuf> {
-    let failed = |source| Error::File { path: shown(database), source };
-    Ok(resolve(database).map_err(failed)?)
+    resolve(database).map_err(|source| refused(database, source))
 }
 
-/// Fails where the log of a server that runs would not be seen. Where a log lies beside the file, a second name does no harm.
+/// Fails where the log of a server that runs would not be seen.
 fn see_whole(database: &Path) -> Result<()> {
-    match check_place(database) {
-        Err(Misplacement::SeveralNames) if beside(database, "-wal").exists() => Ok(()),
-        Err(why) => Err(Error::Misplaced { path: shown(database), why }.into()),
-        Ok(()) => Ok(()),
-    }
+    check_place(database).map_err(|why| Error::Misplaced { path: shown(database), why }.into())
 }
 
 fn shown(path: &Path) -> String {
@@ -289,8 +417,8 @@ fn free_name(database: &Path) -> PathBuf {
     std::iter::once(name.clone()).chain(others).find(|name| !name.exists()).unwrap_or(name)
 }
 
-/// Copies a snapshot of a database into a file that its owner alone may read.
-async fn copy(source: &SqliteConnectOptions, from: &Path, to: &Path) -> Result<()> {
+/// Copies a snapshot of a database into a file that its owner alone may read, and that is to become `target`.
+async fn copy(source: &SqliteConnectOptions, from: &Path, to: &Path, target: &Path) -> Result<()> {
     // SQLite fills an empty file that is there; so it never was anybody else's to read.
     files::write(Point::FILE_DATABASE, to, b"", Access::Private)?;
     let copied = async {
@@ -298,7 +426,10 @@ async fn copy(source: &SqliteConnectOptions, from: &Path, to: &Path) -> Result<(
         sqlx::query("VACUUM INTO $1").bind(shown(to)).execute(&mut connection).await?;
         connection.close().await
     };
-    copied.await.map_err(|source| failed(from, source))
+    copied.await.map_err(|source| {
+        let at_fault = if is_of_writing(&source) { target } else { from };
+        failed(at_fault, source)
+    })
 }
 
 /// Is this a whole database of ours, of a schema that this release knows?
@@ -366,6 +497,11 @@ fn is_busy(error: &sqlx::Error) -> bool {
 /// SQLITE_INTERRUPT
 fn is_interrupted(error: &sqlx::Error) -> bool {
     code(error) == Some(9)
+}
+
+/// SQLITE_FULL, SQLITE_IOERR_WRITE, SQLITE_IOERR_FSYNC, SQLITE_IOERR_TRUNCATE
+fn is_of_writing(error: &sqlx::Error) -> bool {
+    code(error).is_some_and(|code| matches!(code, 13 | 778 | 1034 | 1546))
 }
 
 fn failed(file: &Path, source: sqlx::Error) -> BackupError {

@@ -2,10 +2,13 @@
 
 use std::{
     fs::File,
+    io,
+    os::unix::fs::{MetadataExt as _, fchown},
     path::{Path, PathBuf},
 };
 
 use holdfast_store::{BackupError, Error, Replacement};
+use rustix::process::geteuid;
 use serde_json::json;
 
 use super::{restored, up};
@@ -167,7 +170,27 @@ fn hold(place: &Place, data: &Path, backup: &Path) -> Result<Option<File>, Failu
     if !backup.exists() {
         return Err(refused(&BackupError::Missing(backup.display().to_string())));
     }
-    up::hold::take(data).map(Some)
+    let lock = data.join("up.lock");
+    let is_new = !lock.exists();
+    let held = up::hold::take(data)?;
+    if is_new {
+        give_to_owner(&held, data).map_err(|error| {
+            let lock = lock.display();
+            Failure::failed(format!(
+                "{lock} cannot be given to the owner of its directory ({error}); nothing was changed."
+            ))
+        })?;
+    }
+    Ok(Some(held))
+}
+
+/// Where root restores, `up` may run as another user, who must be able to open the lock. Nobody but root can give a file away.
+fn give_to_owner(lock: &File, data: &Path) -> io::Result<()> {
+    let owner = std::fs::metadata(data)?;
+    match fchown(lock, Some(owner.uid()), Some(owner.gid())) {
+        Err(error) if geteuid().is_root() && lock.metadata()?.uid() != owner.uid() => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn refused(error: &BackupError) -> Failure {

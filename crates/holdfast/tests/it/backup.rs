@@ -2,13 +2,13 @@
 //! killed, and a restore that is itself killed anywhere.
 
 use std::{
-    os::unix::fs::{FileExt as _, PermissionsExt as _},
+    os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, chown},
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
 };
 
-use holdfast_testkit::{Postgres, Proxy, Scratch, pace};
+use holdfast_testkit::{Postgres, Proxy, Scratch, SmallDisk, pace};
 
 use crate::{
     kit::{Ended, SOON, Up, program, word},
@@ -176,6 +176,21 @@ async fn a_file_that_is_no_backup_changes_nothing() {
     assert_eq!(names(&files.join("text.db")), SINCE);
 }
 
+/// There is nothing to do about the database, which is on another disk.
+#[tokio::test]
+async fn a_full_disk_is_told_of_the_backup_not_of_the_database() {
+    let crashed = Crashed::make().await;
+    let directory = crashed.replica.scratch.path().join("backups");
+    std::fs::create_dir(&directory).unwrap();
+    let mut command = program();
+    command.arg("backup").arg(directory.join("backup.db"));
+    command.arg("--config").arg(crashed.replica.config());
+    let disk = SmallDisk::new(&directory, 64);
+    let refused = Ended::of(&mut disk.command(&command)).refused(1, &["disk is full"]);
+    assert!(refused.stderr.contains("backups/backup.db "), "{refused:?}");
+    assert!(!refused.stderr.contains("holdfast.db "), "{refused:?}");
+}
+
 #[tokio::test]
 async fn on_postgresql_its_own_tools_are_named() {
     let network = Network::start().await;
@@ -200,10 +215,16 @@ async fn up_goes_on_from_its_backup() {
     up.run(["domain", "add", "since.test", "--wait"]).done();
     up.visit("before.test").done();
     up.visit("since.test").done();
-    // The database alone is enough.
+    // The database alone is enough. What root makes for it belongs to whoever owns the directory; these tests run as root.
     up.end().await;
-    std::fs::remove_file(up.data().join("holdfast.db")).unwrap();
+    let made = ["holdfast.db", "holdfast.db.lock", "up.lock"].map(|name| up.data().join(name));
+    made.iter().for_each(|file| std::fs::remove_file(file).unwrap());
+    chown(up.data(), Some(65_534), Some(65_533)).unwrap();
     up.run(["restore", &backup]).done();
+    for file in made {
+        let metadata = file.metadata().unwrap();
+        assert_eq!((metadata.uid(), metadata.gid()), (65_534, 65_533), "{}", file.display());
+    }
     up.begin().await;
     up.visit("before.test").done();
     up.run(["domain", "show", "since.test"]).refused(1, &["since.test"]);
