@@ -61,8 +61,13 @@ impl LogFile {
 
     #[expect(clippy::disallowed_methods, reason = "a log that is lost in a crash is no loss")]
     fn put_aside(&mut self) -> io::Result<()> {
-        std::fs::rename(&self.path, self.path.with_added_extension("1"))?;
-        *self = Self::open(&self.path, self.largest)?;
+        let aside = self.path.with_added_extension("1");
+        std::fs::rename(&self.path, &aside)?;
+        match Self::open(&self.path, self.largest) {
+            Ok(anew) => *self = anew,
+            // It goes on where it is, under the name it had.
+            Err(_) => std::fs::rename(&aside, &self.path)?,
+        }
         Ok(())
     }
 }

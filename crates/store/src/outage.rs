@@ -104,7 +104,7 @@ impl Outage {
             Self::ReadOnly => "can be read only",
             Self::Replaced => "was deleted, renamed or replaced while it was in use",
             Self::LogRemoved => {
-                "lost its log: the file ending in -wal or -shm was deleted or replaced while it was in use"
+                "lost its log: the file ending in -wal or -shm was deleted, replaced or cut off while it was in use"
             }
             Self::SharedSession => "is behind a pooler in transaction or statement mode",
             Self::TooManyConnections => "takes no more connections",
@@ -142,7 +142,7 @@ impl Outage {
                 "Start Holdfast again when the right database is in its place; what was in memory was not written to another one."
             }
             Self::LogRemoved => {
-                "Start Holdfast again; its last messages say whether everything was saved into the database file. Only SQLite may remove these files."
+                "End whoever else reads the database, and start Holdfast again; its last messages say whether the log was put back. Only SQLite may remove these files."
             }
             Self::SharedSession => {
                 "Set pool_mode = session for it in PgBouncer, or let database.url name PostgreSQL itself."
@@ -246,6 +246,7 @@ impl Error {
 fn of_hosts(error: &Unreachable) -> Outage {
     let said = |fault: &Fault| match fault {
         Fault::PoolerFull(_) => Some(Outage::TooManyConnections),
+        Fault::AwaitsStandby(_) => Some(Outage::AwaitsStandby),
         Fault::Failed(error) => of_sqlx(error),
         _ => None,
     };

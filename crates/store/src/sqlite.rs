@@ -143,7 +143,10 @@ impl Source<Sqlite> for Readers {
 /// Under which master key the file was sealed.
 pub(crate) async fn master_key_id(file: &str) -> Result<Option<String>> {
     let held = Held::take(Path::new(file)).await?;
-    key::master_key_id(&Writer::new(held, Arc::default())).await
+    let writer = Writer::new(held, Arc::default());
+    let id = key::master_key_id(&writer).await?;
+    writer.close().await?;
+    Ok(id)
 }
 
 impl SqliteStore {

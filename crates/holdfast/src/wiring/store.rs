@@ -143,6 +143,8 @@ pub(crate) async fn close(store: &SharedStore) {
             error,
             "the database was not closed in order; its log is read at the next start"
         );
+        // Its connections end with the process, and in no other way: the last to be closed would write the log into the file.
+        std::mem::forget(store.clone());
     }
 }
 

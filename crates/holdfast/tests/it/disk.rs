@@ -277,8 +277,8 @@ async fn a_replica_whose_log_is_deleted_ends_at_once_and_loses_nothing() {
     let status = replica.process().wait(LATER).await.unwrap();
     let log = replica.process().log();
     assert_eq!(status.code(), Some(1), "{log}");
-    assert!(log.contains("was deleted or replaced while it was in use"), "{log}");
-    assert!(log.contains("everything that the log held was saved"), "{log}");
+    assert!(log.contains("was deleted, replaced or cut off while it was in use"), "{log}");
+    assert!(log.contains("the log was put back"), "{log}");
     assert_eq!(rows(&replica, "SELECT name FROM domain"), "shop.test");
     replica.begin().await;
     replica.run(["domain", "add", "new.test"]).done();

@@ -18,6 +18,7 @@ impl Held {
         let lock = FileLock::take(file)?;
         let log = Log::open(lock.path(), &options(lock.path())).await;
         let log = log.map_err(|source| Error::Database { at: "open the database", source })?;
+        lock.note_log(log.identity());
         Ok(Arc::new(Self { log, lock }))
     }
 
@@ -35,7 +36,7 @@ impl Held {
     pub(super) async fn check_and_save(&self, at: &'static str) -> Result<()> {
         let checked = self.check();
         if checked == Err(Outage::LogRemoved) {
-            self.log.save().await;
+            self.log.save(at).await?;
         }
         checked.map_err(|outage| Error::Unusable { at, outage })
     }

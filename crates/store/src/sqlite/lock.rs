@@ -41,23 +41,23 @@ pub(crate) struct FileLock {
     named: PathBuf,
     path: PathBuf,
     database: Arc<DatabaseFile>,
-    _note: File,
+    note: File,
 }
 
 impl FileLock {
     /// Takes the lock of a database file, which is made, for its owner alone, where it is missing.
     pub(crate) fn take(named: &Path) -> Result<Self> {
         let path = resolve(named).map_err(|source| failed(named, source))?;
-        if let Err(why @ Misplacement::NotAFile) = place::check_place(&path) {
-            return Err(misplaced(&path, why));
+        if std::fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(misplaced(&path, Misplacement::NotAFile));
         }
         for _ in 0..TRIES {
             let database = DatabaseFile::open(&path)?;
             database.take(&path)?;
-            match unambiguous(&path).and_then(|()| note(&path)) {
+            match unambiguous(&path).and_then(|()| note(&path, database.identity)) {
                 Ok(note) => {
                     let (named, path) = (named.to_owned(), path.clone());
-                    let lock = Self { named, path, database, _note: note };
+                    let lock = Self { named, path, database, note };
                     if lock.check().is_ok() {
                         return Ok(lock);
                     }
@@ -74,6 +74,15 @@ impl FileLock {
     /// The file with every symbolic link followed, beside which its log lies.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Notes which log belongs to which file, for whoever finds both after a crash.
+    pub(super) fn note_log(&self, log: Option<Identity>) {
+        let Some(log) = log else { return };
+        let line = pair(self.identity(), log);
+        if let Err(error) = (&self.note).write_all(line.as_bytes()) {
+            tracing::warn!(path = %self.path.display(), %error, "which log the database has cannot be noted");
+        }
     }
 
     pub(super) fn identity(&self) -> Identity {
@@ -139,7 +148,7 @@ fn find(known: &[Arc<DatabaseFile>], identity: Identity) -> Option<Arc<DatabaseF
 }
 
 /// Says in the file beside the database who has it; locked, so that what it says is known to be true.
-fn note(path: &Path) -> Result<File> {
+fn note(path: &Path, database: Identity) -> Result<File> {
     let file = note_of(path);
     let mut note = private(&file)?;
     match note.try_lock() {
@@ -147,6 +156,9 @@ fn note(path: &Path) -> Result<File> {
         // An earlier release locks this file alone.
         Err(TryLockError::WouldBlock) => return Err(in_use_by(path, said(&mut note))),
         Err(TryLockError::Error(source)) => return Err(failed(&file, source)),
+    }
+    if is_log_of_another(path, database, &mut note) {
+        return Err(misplaced(path, Misplacement::AnothersLog));
     }
     let line = format!("process {} since {}\n", std::process::id(), now());
     let written = note.set_len(0).and_then(|()| note.rewind());
@@ -160,6 +172,23 @@ fn note(path: &Path) -> Result<File> {
 fn unambiguous(path: &Path) -> Result<()> {
     place::remove_names_of_killed_restores(path);
     place::check_place(path).map_err(|why| misplaced(path, why))
+}
+
+/// A file and its log, as they are noted.
+fn pair(database: Identity, log: Identity) -> String {
+    format!("file {database} log {log}\n")
+}
+
+/// Does the log beside a file belong to another one, which was replaced by this? Where both were replaced they belong together.
+fn is_log_of_another(path: &Path, database: Identity, note: &mut File) -> bool {
+    let Ok(Some(log)) = Identity::at(&beside(path, "-wal")) else { return false };
+    let mut noted = String::new();
+    note.read_to_string(&mut noted).ok();
+    noted.lines().any(|line| {
+        line.starts_with("file ")
+            && line.ends_with(&format!(" log {log}"))
+            && format!("{line}\n") != pair(database, log)
+    })
 }
 
 fn note_of(path: &Path) -> PathBuf {
@@ -192,7 +221,7 @@ fn told(listed: Option<u32>, note: Option<String>) -> Option<String> {
 fn said(note: &mut File) -> Option<String> {
     let mut said = String::new();
     note.read_to_string(&mut said).ok()?;
-    Some(said.trim().to_owned()).filter(|said| !said.is_empty())
+    said.lines().next().map(|line| line.trim().to_owned()).filter(|said| !said.is_empty())
 }
 
 fn in_use_by(path: &Path, holder: Option<String>) -> Error {
@@ -237,7 +266,7 @@ mod tests {
                     drop(in_use(&path, database.identity));
                 }
             });
-            let refused = (0..2_000).find_map(|_| note(&path).err());
+            let refused = (0..2_000).find_map(|_| note(&path, database.identity).err());
             is_over.store(true, Ordering::Release);
             assert!(refused.is_none(), "{refused:?}");
         });

@@ -84,6 +84,8 @@ impl Maintenance for SqliteStore {
     }
 
     async fn close(&self) -> Result<()> {
+        // A log that is damaged would be written into the file.
+        self.readers.damage().check()?;
         self.readers.close().await;
         self.writer.close().await
     }

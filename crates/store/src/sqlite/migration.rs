@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _, Row as _, SqliteConnection};
 
-use super::{lock::FileLock, now, options, time};
+use super::{lock::FileLock, log::close_without_log, now, options, time};
 use crate::{
     Error, Result,
     migration::{Migration, SQLITE, note_newer, pending},
@@ -30,7 +30,7 @@ pub(crate) async fn migrate(file: &str) -> Result<()> {
             .map_err(|source| Error::Migration { version: step.version, source })?;
         tracing::info!(version = step.version, name = step.name, "schema migrated");
     }
-    connection.close().await.map_err(failed)
+    close_without_log(connection).await.map_err(failed)
 }
 
 fn failed(source: sqlx::Error) -> Error {

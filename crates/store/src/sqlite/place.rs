@@ -1,11 +1,11 @@
 //! Where a database file lies. SQLite keeps its log beside the path by which a file is opened, so whoever comes by another path does not
-//! see what the log holds. Symbolic links are followed once, when the file is opened; a second name of the file, or a mount of the file
-//! alone, is refused.
+//! see what the log holds. Symbolic links are followed once, when the file is opened. A file with a second name is refused while its log
+//! may lie beside that one, and a mount of the file alone always.
 
 use std::{
     fs::Metadata,
     io::{self, ErrorKind},
-    os::unix::fs::MetadataExt as _,
+    os::unix::fs::{FileExt as _, MetadataExt as _},
     path::{Path, PathBuf},
 };
 
@@ -20,6 +20,12 @@ const BESIDE: [&str; 6] = ["", "-wal", "-shm", "-journal", ".lock", ".restoring"
 pub(crate) struct Identity {
     device: u64,
     pub(super) inode: u64,
+}
+
+impl std::fmt::Display for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.device, self.inode)
+    }
 }
 
 impl Identity {
@@ -44,6 +50,8 @@ pub enum Misplacement {
     SeveralNames,
     /// The file is mounted without its directory.
     MountedAlone,
+    /// Another file was put in the place of the one that the log beside it belongs to.
+    AnothersLog,
     /// It is a directory, a device or a pipe.
     NotAFile,
 }
@@ -54,10 +62,13 @@ impl Misplacement {
     pub const fn predicate(self) -> &'static str {
         match self {
             Self::SeveralNames => {
-                "has a second name (a hard link), under which SQLite would not find its log"
+                "has a second name (a hard link) and was not closed in order under this one, so its log may lie beside the other"
             }
             Self::MountedAlone => {
                 "is mounted by itself, so SQLite's log would lie outside of the mount"
+            }
+            Self::AnothersLog => {
+                "was put in the place of another database, whose log still lies beside it and would be written into it"
             }
             Self::NotAFile => "is not a regular file",
         }
@@ -71,6 +82,9 @@ impl Misplacement {
                 "Keep the name that has a -wal beside it and remove the other (`find -samefile` finds it); make copies with `holdfast backup`."
             }
             Self::MountedAlone => "Mount the directory that holds it.",
+            Self::AnothersLog => {
+                "Put the other database back; or, if this file is whole by itself, remove the -wal and -shm beside it. `holdfast restore` does it right."
+            }
             Self::NotAFile => "Name a file in database.url.",
         }
     }
@@ -120,14 +134,29 @@ pub fn check_place(path: &Path) -> Result<(), Misplacement> {
     match () {
         () if !metadata.is_file() => Err(Misplacement::NotAFile),
         () if is_mount(path) => Err(Misplacement::MountedAlone),
-        () if metadata.nlink() > 1 => Err(Misplacement::SeveralNames),
+        () if metadata.nlink() > 1 && may_have_its_log_elsewhere(path) => {
+            Err(Misplacement::SeveralNames)
+        }
         () => Ok(()),
     }
 }
 
+/// Where the header says so of itself, a file has a log, and where none lies beside it, it may lie beside another name. The file is opened
+/// for that: not in a process in which SQLite has it open.
+fn may_have_its_log_elsewhere(path: &Path) -> bool {
+    /// The version of the format that a reader must know: 2 is one with a log.
+    const READ_VERSION: u64 = 19;
+    let mut version = [0];
+    let read =
+        std::fs::File::open(path).and_then(|file| file.read_exact_at(&mut version, READ_VERSION));
+    let has_log = read.is_ok() && version == [2];
+    has_log && !beside(path, "-wal").exists()
+}
+
 /// A restore that was killed leaves the database under a second name beside its own; it is not needed while the first one stands.
 pub(super) fn remove_names_of_killed_restores(database: &Path) {
-    let own = ["", "-wal"].map(|suffix| Identity::at(&beside(database, suffix)).ok().flatten());
+    let own = ["", "-wal", "-journal"]
+        .map(|suffix| Identity::at(&beside(database, suffix)).ok().flatten());
     let name = beside(database, KEPT).file_name().map(ToOwned::to_owned).unwrap_or_default();
     let entries = std::fs::read_dir(directory(database)).into_iter().flatten().flatten();
     for entry in entries {

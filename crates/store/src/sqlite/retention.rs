@@ -76,7 +76,9 @@ const TOMBSTONES: &str = "
 /// Above what was deleted: who is behind it has not heard of all of that, and lists anew.
 const RAISE_FLOOR: &str = "UPDATE revision SET floor = max(floor, $1)";
 
-const REMOVED: &str = "SELECT id FROM domain WHERE removed_at < $1 ORDER BY removed_at LIMIT $2";
+/// Under a clock that was set back, a removal is older than what it removed.
+const REMOVED: &str =
+    "SELECT id FROM domain WHERE removed_at < $1 AND created_at < $1 ORDER BY removed_at LIMIT $2";
 const REMOVED_EVENTS: &str = concat!(
     "DELETE FROM event WHERE id IN (SELECT id FROM event WHERE domain_id = $1 AND ",
     folded!(),

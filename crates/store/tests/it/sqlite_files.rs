@@ -38,28 +38,55 @@ async fn refused(file: &Path, key: &MasterKey) -> Option<Misplacement> {
     }
 }
 
-/// What is in a copy of the database file alone.
+/// What a process that begins anew finds.
 async fn copied(file: &File) -> SharedStore {
     let copy = file.directory.path().join("copy.db");
-    #[expect(clippy::disallowed_methods, reason = "test data, which needs no crash point")]
-    std::fs::write(&copy, std::fs::read(file.path()).unwrap()).unwrap();
+    for suffix in ["", "-wal"] {
+        let Ok(bytes) = std::fs::read(beside(&file.path(), suffix)) else { continue };
+        #[expect(clippy::disallowed_methods, reason = "test data, which needs no crash point")]
+        std::fs::write(beside(&copy, suffix), bytes).unwrap();
+    }
     opened(&format!("sqlite:{}", copy.display()), &file.key).await
 }
 
+/// What SQLite says of a whole file.
+fn integrity(file: &Path) -> String {
+    let checked = Command::new("sqlite3").arg(file).arg("PRAGMA integrity_check").output().unwrap();
+    String::from_utf8(checked.stdout).unwrap()
+}
+
+/// As `cp -al` leaves it, or a backup program that makes hard links.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_with_a_second_name_is_refused_until_that_is_gone() {
+async fn after_an_end_in_order_a_second_name_does_no_harm() {
     let file = File::new();
     let store = file.open().await;
     add(&store, "shop.example.com").await;
-    drop(store);
-    let elsewhere = Scratch::new().unwrap();
-    let link = elsewhere.path().join("holdfast.db");
+    let link = file.directory.path().join("second.db");
     std::fs::hard_link(file.path(), &link).unwrap();
+    store.close().await.unwrap();
+    drop(store);
     for path in [&link, &file.path()] {
-        assert_eq!(refused(path, &file.key).await, Some(Misplacement::SeveralNames));
+        let store = opened(&format!("sqlite:{}", path.display()), &file.key).await;
+        assert!(store.domain_named(&host("shop.example.com")).await.unwrap().is_some());
+        store.close().await.unwrap();
     }
-    std::fs::remove_file(link).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_crash_a_file_is_opened_by_the_name_alone_that_has_its_log() {
+    let file = File::new();
     let store = file.open().await;
+    add(&store, "shop.example.com").await;
+    // What a process that is killed leaves.
+    let crashed = Scratch::new().unwrap();
+    let path = crashed.path().join("holdfast.db");
+    for suffix in ["", "-wal"] {
+        std::fs::copy(beside(&file.path(), suffix), beside(&path, suffix)).unwrap();
+    }
+    let link = crashed.path().join("second.db");
+    std::fs::hard_link(&path, &link).unwrap();
+    assert_eq!(refused(&link, &file.key).await, Some(Misplacement::SeveralNames));
+    let store = opened(&format!("sqlite:{}", path.display()), &file.key).await;
     assert!(store.domain_named(&host("shop.example.com")).await.unwrap().is_some());
 }
 
@@ -138,6 +165,84 @@ async fn what_a_removed_log_holds_is_saved_and_nothing_is_written_any_more() {
     }
 }
 
+/// Half of a log must not be written into the file: the reader keeps the rest from it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_is_removed_under_a_reader_is_whole_afterwards() {
+    let file = File::new();
+    let store = file.open().await;
+    let add_many = async |part: &str| {
+        for number in 0..40 {
+            add(&store, &format!("{part}-{number}.example.com")).await;
+        }
+    };
+    add_many("before").await;
+    let reader = Reader::start(&file.path()).await;
+    add_many("after").await;
+    std::fs::remove_file(beside(&file.path(), "-wal")).unwrap();
+    let refused = store.check_writes().await.err().unwrap();
+    assert_eq!(refused.outage(), Some(Outage::LogRemoved), "{refused}");
+    std::mem::forget(store.clone());
+    let read = copied(&file).await;
+    drop(reader);
+    for part in ["before", "after"] {
+        for number in 0..40 {
+            let name = host(&format!("{part}-{number}.example.com"));
+            assert!(read.domain_named(&name).await.unwrap().is_some(), "{name}");
+        }
+    }
+    read.close().await.unwrap();
+    assert_eq!(integrity(&file.directory.path().join("copy.db")), "ok\n");
+}
+
+/// What is in the file was whole before, and stays so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_is_cut_off_is_noticed_and_not_written_into_the_file() {
+    let file = File::new();
+    let store = file.open().await;
+    add(&store, "before.example.com").await;
+    store.close().await.unwrap();
+    drop(store);
+    let store = file.open().await;
+    add(&store, "after.example.com").await;
+    let log = std::fs::File::options().write(true).open(beside(&file.path(), "-wal")).unwrap();
+    log.set_len(0).unwrap();
+    let refused = store.check_writes().await.err().unwrap();
+    assert_eq!(refused.outage(), Some(Outage::LogRemoved), "{refused}");
+    assert!(store.close().await.is_err());
+    std::mem::forget(store);
+    let copy = file.directory.path().join("copy.db");
+    std::fs::copy(file.path(), &copy).unwrap();
+    assert_eq!(integrity(&copy), "ok\n");
+}
+
+/// By hand, as many restore a backup after a crash.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_was_put_beside_the_log_of_another_is_refused() {
+    let file = File::new();
+    let store = file.open().await;
+    add(&store, "before.example.com").await;
+    let backup = file.directory.path().join("backup.db");
+    holdfast_store::back_up(&file.path(), &backup, false).await.unwrap();
+    add(&store, "after.example.com").await;
+    let crashed = Scratch::new().unwrap();
+    let path = crashed.path().join("holdfast.db");
+    // The process is killed: what it leaves is moved here with all its names.
+    for suffix in ["", "-wal", ".lock"] {
+        std::fs::hard_link(beside(&file.path(), suffix), beside(&path, suffix)).unwrap();
+    }
+    std::mem::forget(store);
+    #[expect(clippy::disallowed_methods, reason = "test data, which needs no crash point")]
+    std::fs::rename(&backup, &path).unwrap();
+    // Unlocked, as after the end of the process.
+    let note = std::fs::read(beside(&path, ".lock")).unwrap();
+    std::fs::remove_file(beside(&path, ".lock")).unwrap();
+    crashed.write("holdfast.db.lock", String::from_utf8(note).unwrap()).unwrap();
+    assert_eq!(refused(&path, &file.key).await, Some(Misplacement::AnothersLog));
+    std::fs::remove_file(beside(&path, "-wal")).unwrap();
+    let store = opened(&format!("sqlite:{}", path.display()), &file.key).await;
+    assert!(store.domain_named(&host("before.example.com")).await.unwrap().is_some());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_is_closed_is_one_whole_file() {
     let file = File::new();
@@ -152,6 +257,29 @@ async fn a_database_that_is_closed_is_one_whole_file() {
     assert_eq!(names(file.directory.path()), ["holdfast.db", "holdfast.db.lock"]);
     let read = copied(&file).await;
     assert!(read.domain_named(&host("shop.example.com")).await.unwrap().is_some());
+}
+
+/// A process that keeps reading an old state.
+struct Reader(Child);
+
+impl Reader {
+    async fn start(file: &Path) -> Self {
+        let sign = beside(file, ".read");
+        let mut child = Command::new("sqlite3").arg(file).stdin(Stdio::piped()).spawn().unwrap();
+        let stdin = child.stdin.as_mut().unwrap();
+        writeln!(stdin, "BEGIN;\nSELECT count(*) FROM domain;\n.shell touch {}", sign.display())
+            .unwrap();
+        eventually(SOON, "the reader", async || sign.exists().then_some(()).ok_or("none yet"))
+            .await;
+        Self(child)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
 }
 
 /// A process that has the database locked.
