@@ -4,7 +4,7 @@
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use holdfast_lease::clock::{BootClock, Clock as _, Moment};
@@ -18,6 +18,8 @@ use crate::{MAINTENANCE, Task, member::Member, task::chain};
 const PART: u32 = 500;
 /// How often what a wrong clock left is looked for, also where no step was noticed.
 const EVERY: Duration = Duration::from_secs(60);
+/// A clock that is so far from this machine's own is wrong, or the machine's is.
+const FAR: Duration = Duration::from_secs(3600);
 /// How long a store that fails is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -34,6 +36,13 @@ struct Inner {
 /// A question under way.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked(Duration);
+
+/// What this machine takes for the time.
+#[expect(clippy::disallowed_methods, reason = "compared with the store's clock, and nothing else")]
+pub(crate) fn own() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_seconds(0).plus(since)
+}
 
 pub(crate) fn boot() -> Duration {
     BootClock.now().since(Moment::default())
@@ -102,6 +111,15 @@ impl StoreClock {
     #[must_use]
     pub fn doubts_ages(&self) -> bool {
         self.is_unsettled() || self.watch().are_ages_doubtful(boot())
+    }
+
+    /// How far it is from this machine's own, ahead or not, where that is so far that one of them must be wrong: it may have jumped before
+    /// this process began.
+    #[must_use]
+    pub fn off_by(&self) -> Option<(bool, Duration)> {
+        let (stored, own) = (self.watch().now(boot())?, own());
+        let by = stored.since(own).max(own.since(stored));
+        (by >= FAR).then_some((stored > own, by))
     }
 
     /// How long what was stored before a jump looks older than it is.

@@ -143,9 +143,9 @@ impl Driver {
         self.tell(turn, fence, took, &outcome).await
     }
 
-    /// Also where only another replica saw the clock jump, or nobody can tell.
+    /// Also where only another replica saw the clock jump, or none did, or nobody can tell.
     async fn are_ages_doubtful(&self) -> bool {
-        if self.clock.doubts_ages() {
+        if self.clock.doubts_ages() || self.clock.off_by().is_some() {
             return true;
         }
         self.store.are_ages_doubtful().await.unwrap_or_else(|error| {
@@ -214,18 +214,21 @@ async fn activate(task: &Task, fence: Option<&Fence>, begun: Instant) -> Outcome
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use holdfast_model::{ClockSample, ClockWatch, Timestamp};
+    use holdfast_model::{ClockSample, ClockWatch};
     use holdfast_store::{Error, MasterKey, OpenOptions};
     use holdfast_testkit::Scratch;
 
     use super::*;
-    use crate::{MAINTENANCE, clock::boot};
+    use crate::{
+        MAINTENANCE,
+        clock::{boot, own},
+    };
 
     const HOUR: Duration = Duration::from_secs(3600);
 
     /// A clock that went ahead by so much, so long ago.
     fn jumped(by: Duration, ago: Duration) -> StoreClock {
-        let (mut watch, said) = (ClockWatch::default(), Timestamp::from_seconds(1_800_000_000));
+        let (mut watch, said) = (ClockWatch::default(), own());
         let noticed = boot().checked_sub(ago).expect("this machine runs for longer");
         let sample = |at, said| ClockSample { asked: at, answered: at, said };
         watch.notice(sample(noticed.saturating_sub(Duration::from_secs(1)), said));

@@ -26,7 +26,7 @@ impl Looks {
     }
 
     /// What a look of this moment asks for.
-    pub(crate) fn room(&self, at: Instant) -> Room {
+    pub(crate) fn room(&mut self, at: Instant) -> Room {
         Room { since: self.low_water.begin(at), ..self.lanes.room() }
     }
 

@@ -34,9 +34,9 @@ pub(crate) enum Severity {
 /// Something that deserves a person's attention.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Alert {
-    /// Stable: `database-unavailable`, `database-log`, `stuck`, `high-retry-rate`, `many-failures`, `certificate-expiring`, `no-leader`, `edge-stale`, `edge-behind`, `edge-error`,
+    /// Stable: `database-unavailable`, `database-hindered`, `database-log`, `stuck`, `high-retry-rate`, `many-failures`, `certificate-expiring`, `no-leader`, `edge-stale`, `edge-behind`, `edge-error`,
     /// `edge-refusing`, `edge-shadowed`, `webhook-failing`, `ca-paused`, `ca-account-unusable`,
-    /// `event-log-behind`, `clock-stepped`.
+    /// `event-log-behind`, `clock-stepped`, `clock-differs`.
     pub(crate) code: &'static str,
     /// How soon somebody should look.
     pub(crate) severity: Severity,
@@ -66,8 +66,12 @@ pub(crate) struct Facts<'a> {
     pub(crate) webhooks: &'a [Webhook],
     pub(crate) account: Option<&'a Account>,
     pub(crate) lag: &'a EventLag,
+    /// Why requests fail or wait because of others who use the database.
+    pub(crate) hindered: Option<String>,
     /// The latest step of the store's clock, as long as it is news.
     pub(crate) clock_step: Option<ClockStep>,
+    /// How far the store's clock is from this machine's, ahead or not, where that is far.
+    pub(crate) clock_off_by: Option<(bool, Duration)>,
     /// How long nobody has been known to lead.
     pub(crate) leaderless: Option<Duration>,
     /// How many bytes the log of the database has.
@@ -95,10 +99,13 @@ pub(crate) fn database(trouble: &Trouble) -> Alert {
 pub(crate) fn alerts(facts: &Facts<'_>) -> Vec<Alert> {
     let mut alerts = Vec::new();
     alerts.extend(facts.trouble.map(database));
+    alerts
+        .extend(facts.hindered.as_deref().filter(|_| facts.trouble.is_none()).map(rule::hindered));
     alerts.extend(rule::large_log(facts.log_bytes));
     alerts.extend(rule::leaderless(facts));
     alerts.extend(rule::log_behind(facts));
     alerts.extend(facts.clock_step.as_ref().map(rule::clock_stepped));
+    alerts.extend(facts.clock_off_by.map(rule::clock_differs));
     alerts.extend(facts.staying.iter().filter_map(|(state, late)| rule::stuck(*state, late)));
     alerts.extend(facts.samples.iter().filter_map(|(state, some)| rule::retrying(*state, some)));
     alerts.extend(rule::failing(facts.counts));

@@ -67,7 +67,11 @@ impl Seen {
     }
 
     pub(crate) fn lately(&self) -> Option<Hindrance> {
+        self.within(COUNTS)
+    }
+
+    pub(crate) fn within(&self, span: Duration) -> Option<Hindrance> {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.as_ref().filter(|(at, _)| at.elapsed() < COUNTS).map(|(_, found)| found.clone())
+        seen.as_ref().filter(|(at, _)| at.elapsed() < span).map(|(_, found)| found.clone())
     }
 }

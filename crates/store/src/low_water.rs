@@ -25,27 +25,30 @@ const SLACK: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct LowWater<const PLACES: usize> {
     marks: [Option<Timestamp>; PLACES],
-    /// When the last look from the beginning was made; none while the next is to be one.
+    /// When the last look from the beginning began; none while the next is to be one. One that fails is not begun again at once: it
+    /// takes the longest of all, and from the marks there is work to be found.
     whole_at: Option<Instant>,
+    /// What appeared last while looks were under way that may not have seen it, and when.
+    appeared: Option<(Instant, Timestamp)>,
     /// The database's clock at the last look, and ours when its answer was there.
     last: Option<(Timestamp, Instant)>,
 }
 
 impl<const PLACES: usize> Default for LowWater<PLACES> {
     fn default() -> Self {
-        Self { marks: [None; PLACES], whole_at: None, last: None }
+        Self { marks: [None; PLACES], whole_at: None, appeared: None, last: None }
     }
 }
 
 impl<const PLACES: usize> LowWater<PLACES> {
     /// Where the look of this moment begins in each place; none is the beginning.
     #[must_use]
-    pub fn begin(&self, at: Instant) -> [Option<Timestamp>; PLACES] {
-        if self.is_whole(at) { [None; PLACES] } else { self.marks }
-    }
-
-    fn is_whole(&self, at: Instant) -> bool {
-        self.whole_at.is_none_or(|whole| at.saturating_duration_since(whole) >= WHOLE)
+    pub fn begin(&mut self, at: Instant) -> [Option<Timestamp>; PLACES] {
+        if self.whole_at.is_none_or(|whole| at.saturating_duration_since(whole) >= WHOLE) {
+            self.whole_at = Some(at);
+            return [None; PLACES];
+        }
+        self.marks
     }
 
     /// A look began and was answered at these moments, the store's clock was `now`, and what lay before `done` in each place needs no
@@ -57,12 +60,12 @@ impl<const PLACES: usize> LowWater<PLACES> {
         now: Timestamp,
         done: [Option<Timestamp>; PLACES],
     ) {
-        if self.is_whole(began) {
-            (self.marks, self.whole_at) = ([None; PLACES], Some(began));
+        if self.whole_at == Some(began) {
+            self.marks = [None; PLACES];
         }
-        // At least so much has passed between the two moments at which the database read its clock.
+        // At least so much has passed between the two moments at which the database read its clock, unless one look overtook the other.
         let set_back = self.last.is_some_and(|(then, when)| {
-            now.plus(SLACK) < then.plus(began.saturating_duration_since(when))
+            began >= when && now.plus(SLACK) < then.plus(began.duration_since(when))
         });
         self.last = Some((now, answered));
         if set_back {
@@ -73,13 +76,20 @@ impl<const PLACES: usize> LowWater<PLACES> {
             // What lies in the future is not done with: more may come before it.
             *mark = (*mark).max(done.map(|done| done.min(now).minus(MARGIN)));
         }
+        // What appeared after it began it may not have seen.
+        match self.appeared.take() {
+            Some((when, at)) if when >= began => self.appeared(when, at),
+            _ => {}
+        }
     }
 
     /// Something is there now that may lie below the marks.
-    pub(crate) fn appeared(&mut self, at: Timestamp) {
+    pub(crate) fn appeared(&mut self, when: Instant, at: Timestamp) {
         for mark in &mut self.marks {
             *mark = mark.map(|mark| mark.min(at));
         }
+        let before = self.appeared.map_or(at, |(_, before)| before);
+        self.appeared = Some((when, at.min(before)));
     }
 }
 
@@ -95,7 +105,13 @@ mod tests {
 
     /// A look that was answered at once and left nothing due.
     fn look(marks: &mut Marks, at: Instant, now: i64) {
-        marks.looked(at, at, second(now), [Some(second(now)); 2]);
+        look_and_leave(marks, at, now, [Some(now); 2]);
+    }
+
+    /// A look that was answered at once.
+    fn look_and_leave(marks: &mut Marks, at: Instant, now: i64, done: [Option<i64>; 2]) {
+        let _ = marks.begin(at);
+        marks.looked(at, at, second(now), done.map(|done| done.map(second)));
     }
 
     fn after(start: Instant, seconds: u64) -> Instant {
@@ -116,14 +132,13 @@ mod tests {
     #[test]
     fn a_lane_that_holds_more_is_marked_where_it_was_left() {
         let (start, mut marks) = (Instant::now(), Marks::default());
-        marks.looked(start, start, second(0), [None, Some(second(-300))]);
+        look_and_leave(&mut marks, start, 0, [None, Some(-300)]);
         let begin = marks.begin(after(start, 1));
         assert_eq!(begin, [None, Some(second(-330))]);
         // A mark never falls but by a look from the beginning, or for what is known to lie below.
-        let at = after(start, 1);
-        marks.looked(at, at, second(1), [None, Some(second(-900))]);
+        look_and_leave(&mut marks, after(start, 1), 1, [None, Some(-900)]);
         assert_eq!(marks.begin(after(start, 2)), begin);
-        marks.appeared(second(-600));
+        marks.appeared(after(start, 2), second(-600));
         assert_eq!(marks.begin(after(start, 2)), [None, Some(second(-600))]);
     }
 
@@ -136,12 +151,44 @@ mod tests {
             assert_ne!(marks.begin(at), [None; 2], "{seconds}");
             look(&mut marks, at, seconds.cast_signed());
         }
+        look_and_leave(&mut marks, after(start, 60), 60, [Some(3), None]);
+        assert_eq!(marks.begin(after(start, 61)), [Some(second(-27)), None]);
+    }
+
+    /// While a snapshot is held for very long, a look from the beginning may never end: what comes in is found all the same.
+    #[test]
+    fn a_look_from_the_beginning_that_fails_is_not_begun_again_at_once() {
+        let (start, mut marks) = (Instant::now(), Marks::default());
+        look(&mut marks, start, 0);
+        look(&mut marks, after(start, 59), 59);
         assert_eq!(marks.begin(after(start, 60)), [None; 2]);
-        // It counts once it was made, not once it was meant to be.
-        assert_eq!(marks.begin(after(start, 61)), [None; 2]);
-        let at = after(start, 61);
-        marks.looked(at, at, second(61), [Some(second(3)), None]);
-        assert_eq!(marks.begin(after(start, 62)), [Some(second(-27)), None]);
+        assert_eq!(marks.begin(after(start, 75)), [Some(second(29)); 2]);
+        assert_eq!(marks.begin(after(start, 120)), [None; 2]);
+    }
+
+    /// A look that was answered with what was there before must not pass over what came meanwhile.
+    #[test]
+    fn what_appears_during_a_look_is_found_by_the_next() {
+        let (start, mut marks) = (Instant::now(), Marks::default());
+        look(&mut marks, start, 0);
+        let (began, answered) = (after(start, 10), after(start, 12));
+        let _ = marks.begin(began);
+        marks.appeared(after(start, 11), second(-600));
+        marks.looked(began, answered, second(11), [Some(second(11)); 2]);
+        assert_eq!(marks.begin(after(start, 13)), [Some(second(-600)); 2]);
+        look(&mut marks, after(start, 14), 14);
+        assert_eq!(marks.begin(after(start, 15)), [Some(second(-16)); 2]);
+    }
+
+    #[test]
+    fn a_look_that_overtook_another_is_no_step_back() {
+        let (start, mut marks) = (Instant::now(), Marks::default());
+        look(&mut marks, start, 0);
+        let (slow, quick) = (after(start, 10), after(start, 14));
+        let _ = (marks.begin(slow), marks.begin(quick));
+        marks.looked(quick, quick, second(14), [Some(second(14)); 2]);
+        marks.looked(slow, after(start, 15), second(10), [Some(second(10)); 2]);
+        assert_eq!(marks.begin(after(start, 16)), [Some(second(-16)); 2]);
     }
 
     /// The clock was an hour ahead, and is right again: what is due by the right clock lies below the marks.
@@ -168,6 +215,7 @@ mod tests {
     #[test]
     fn an_answer_that_took_long_is_no_step_back() {
         let (start, mut marks) = (Instant::now(), Marks::default());
+        let _ = marks.begin(start);
         marks.looked(start, after(start, 9), second(9), [Some(second(9)); 2]);
         look(&mut marks, after(start, 10), 10);
         assert_eq!(marks.begin(after(start, 11)), [Some(second(-20)); 2]);
@@ -177,7 +225,7 @@ mod tests {
     #[test]
     fn what_lies_in_the_future_is_no_mark() {
         let (start, mut marks) = (Instant::now(), Marks::default());
-        marks.looked(start, start, second(0), [Some(second(3_600)), None]);
+        look_and_leave(&mut marks, start, 0, [Some(3_600), None]);
         assert_eq!(marks.begin(after(start, 1)), [Some(second(-30)), None]);
     }
 }

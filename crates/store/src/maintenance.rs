@@ -46,7 +46,7 @@ pub trait Maintenance: Send + Sync {
     /// A round trip to the database, which must take writes; gives its clock.
     async fn ping(&self) -> Result<Timestamp>;
 
-    /// Why requests lately waited for a session with the database, if they did.
+    /// Why requests lately waited for a session with the database, or failed because of others who use it, if they did: a clause.
     fn shortage(&self) -> Option<String>;
 
     /// The newest migration applied, and the newest this release knows.

@@ -65,7 +65,7 @@ pub async fn open(
 /// Says which step failed, and what the database said.
 pub async fn migrate(url: &str) -> Result<()> {
     match kind(url)? {
-        Kind::Postgres => postgres::migrate(&postgres::hosts(url)?).await,
+        Kind::Postgres => postgres::migrate(&postgres::hosts(url)?.named("holdfast-migrate")).await,
         Kind::Sqlite(file) => sqlite::migrate(file).await,
     }
 }

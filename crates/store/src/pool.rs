@@ -59,6 +59,8 @@ pub(crate) trait Source<DB: Database>: Send + Sync {
 
 /// Longer than this nobody waits for a connection.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// For how long it is told what statements failed of: one that goes on failing does so every ten seconds.
+const TOLD: Duration = Duration::from_secs(30);
 /// Who waits longer than this for a new connection also takes one that is given back, and a shortage is noted.
 const SLOW: Duration = Duration::from_secs(1);
 /// Longer than this nobody waits for a statement. The database ends it earlier; this is for one that is out of reach, and of
@@ -82,6 +84,8 @@ pub(crate) struct Pool<DB: Database> {
     generation: AtomicU64,
     shortage: Shortage,
     hindrance: Seen,
+    /// What the last statement failed of that waited too long.
+    stopped: Seen,
     /// One asks for all.
     asking: tokio::sync::Mutex<()>,
 }
@@ -148,6 +152,7 @@ where
             generation: AtomicU64::new(0),
             shortage: Shortage::default(),
             hindrance: Seen::default(),
+            stopped: Seen::default(),
             asking: tokio::sync::Mutex::default(),
         }
     }
@@ -342,14 +347,19 @@ impl<DB: Database> Pool<DB> {
     /// With what the statement waited for, if that is how it ended.
     fn failed(&self, at: &'static str, source: sqlx::Error) -> Error {
         match self.hindrance.lately().filter(|_| is_late(&source)) {
-            Some(by) => Error::Hindered { at, by, source: Some(source) },
+            Some(by) => {
+                self.stopped.note(Some(by.clone()));
+                Error::Hindered { at, by, source: Some(source) }
+            }
             None => Error::Database { at, source },
         }
     }
 
-    /// Why requests lately waited for a connection, if they did.
+    /// Why requests lately waited for a connection, or failed because of others, if they did.
     pub(crate) fn shortage(&self) -> Option<String> {
-        self.shortage.lately()
+        let stopped = || Some(format!("requests fail: {}", self.stopped.within(TOLD)?));
+        let waited = || Some(format!("requests wait for sessions: {}", self.shortage.lately()?));
+        stopped().or_else(waited)
     }
 }
 
@@ -391,6 +401,11 @@ impl<DB: Database> Lent<'_, DB> {
         }
         error
     }
+
+    /// Who was in a hurry knows nothing of the others: this connection alone is lost.
+    fn too_slow(&self, at: &'static str, source: sqlx::Error) -> Error {
+        self.pool.failed(at, source)
+    }
 }
 
 impl<DB> Transaction<'_, DB>
@@ -420,11 +435,18 @@ where
         self
     }
 
+    fn broken(&self, source: sqlx::Error) -> Error {
+        match self.limit < STATEMENT && is_late(&source) {
+            true => self.lent.too_slow(self.at, source),
+            false => self.lent.broken(self.at, source),
+        }
+    }
+
     /// Runs a statement in it.
     pub(crate) async fn rows(&mut self, statement: Statement<DB>) -> Result<Vec<DB::Row>> {
         let answer = self.lent.kept.connection.fetch_all(statement);
         let result = self.lent.pool.answered(self.limit, answer).await;
-        result.map_err(|source| self.lent.broken(self.at, source))
+        result.map_err(|source| self.broken(source))
     }
 
     /// Runs a statement in it that gives at most one row.
@@ -442,7 +464,7 @@ where
     pub(crate) async fn execute(&mut self, statement: Statement<DB>) -> Result<DB::QueryResult> {
         let answer = self.lent.kept.connection.execute(statement);
         let result = self.lent.pool.answered(self.limit, answer).await;
-        result.map_err(|source| self.lent.broken(self.at, source))
+        result.map_err(|source| self.broken(source))
     }
 
     /// Makes it true.
@@ -462,7 +484,7 @@ where
                 self.lent.give_back();
                 Ok(())
             }
-            Err(source) => Err(self.lent.broken(self.at, source)),
+            Err(source) => Err(self.broken(source)),
         }
     }
 }

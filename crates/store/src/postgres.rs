@@ -78,9 +78,10 @@ pub(crate) fn hosts(url: &str) -> Result<Hosts> {
     Ok(hosts.named("holdfast").given_up_after(STATEMENT + MARGIN))
 }
 
-/// Sessions that one replica keeps, beside those of its leases: requests, telling others, being told.
+/// Sessions that one replica keeps, beside those of its leases: requests, telling others, being told, and asking what a late statement
+/// waits for.
 pub(crate) const fn sessions(connections: u32) -> u32 {
-    connections + 2
+    connections + 3
 }
 
 fn no_session(at: &'static str, source: Unreachable) -> Error {
@@ -115,7 +116,8 @@ impl Source<Postgres> for Requests {
 
     async fn hindrance(&self) -> Result<Option<Hindrance>> {
         const AT: &str = "find what statements wait for";
-        let session = self.hosts.connect().await.map_err(|source| no_session(AT, source))?;
+        let session =
+            self.hosts.aside().connect().await.map_err(|source| no_session(AT, source))?;
         hindrance::look(session).await
     }
 }

@@ -47,20 +47,32 @@ pub async fn ask_for_writes(session: &mut impl Session) -> Result<(), Fault> {
     }
 }
 
-/// Ends sessions of the same name that nobody waits for any more, while their server waits for a synchronous standby to confirm their
-/// commit. No timeout of the server ends that wait. What they committed stays: their owners have to take it for unknown.
-pub(super) async fn end_given_up(
+/// So many sessions of one name may wait for a standby that nobody waits for any more. More of them would take every place there is.
+const ABANDONED: i64 = 16;
+
+/// Refuses another session where too many of the same name have been given up on, while their server waits for a synchronous standby to
+/// confirm their commit. No timeout of the server ends that wait, and nobody else may: it would show to all what a failover undoes.
+pub(super) async fn refuse_where_many_wait(
     session: &mut impl Session,
     after: Duration,
-) -> Result<(), sqlx::Error> {
-    let end = format!(
-        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep' \
+) -> Result<(), Fault> {
+    let count = format!(
+        "SELECT count(*) AS waiting FROM pg_stat_activity WHERE wait_event = 'SyncRep' \
          AND datname = current_database() AND usename = current_user \
          AND application_name = current_setting('application_name') \
          AND query_start < clock_timestamp() - interval '{} milliseconds'",
         after.as_millis()
     );
-    session.ask(end).await.map(drop)
+    let waiting = match session.ask(count).await {
+        Ok(row) => row.try_get("waiting")?,
+        // A server that does not tell is as good as one without such sessions.
+        Err(sqlx::Error::Database(refusal)) => {
+            tracing::debug!(%refusal, "sessions that wait for a standby cannot be counted");
+            0
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if waiting < ABANDONED { Ok(()) } else { Err(Fault::AwaitsStandby(waiting)) }
 }
 
 /// A setting of a session: its name and value.

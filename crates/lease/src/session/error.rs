@@ -15,6 +15,9 @@ pub enum Fault {
     /// The server takes writes, and not from this session.
     #[error("it is read-only (transaction_read_only is on)")]
     ReadOnly,
+    /// Commits wait for a synchronous standby that does not confirm them.
+    #[error("{0} sessions wait there for a synchronous standby to confirm their commits")]
+    AwaitsStandby(i64),
     /// Statements of one session run in different server processes.
     #[error(
         "it is a connection pooler in transaction or statement mode, which loses settings, locks and notifications; \

@@ -108,11 +108,19 @@ impl Hosts {
     }
 
     /// Sessions of this name, of whichever process, have given up on a statement after this long. Where their server still waits for a
-    /// synchronous standby to confirm it, they are ended when another session is opened: nothing else would end them, and they pile up.
+    /// synchronous standby to confirm it, they stay, and would pile up: where there are many of them, no more are opened.
     #[must_use]
     pub fn given_up_after(mut self, limit: Duration) -> Self {
         self.given_up_after = Some(limit);
         self
+    }
+
+    /// The same hosts, for attempts that may be given up at any moment: they do not decide where others begin.
+    #[must_use]
+    pub fn aside(&self) -> Self {
+        let first = AtomicUsize::new(self.known.first.load(Ordering::Relaxed));
+        let known = Known { first, unshared: self.known.unshared.clone() };
+        Self { known: Arc::new(known), ..self.clone() }
     }
 
     /// Makes these settings in each session, over those made already.
@@ -188,7 +196,7 @@ impl Hosts {
         let mut session = PgConnection::connect_with(&host.options).await?;
         ask_for_writes(&mut session).await?;
         if let Some(limit) = self.given_up_after {
-            check::end_given_up(&mut session, limit).await?;
+            check::refuse_where_many_wait(&mut session, limit).await?;
         }
         if !unshared.is_known() {
             unshared.keep(refuse_shared_sessions(&mut session, &host.options).await?);

@@ -84,6 +84,18 @@ pub(super) fn log_behind(facts: &Facts<'_>) -> Option<Alert> {
     })
 }
 
+pub(super) fn hindered(why: &str) -> Alert {
+    Alert {
+        code: "database-hindered",
+        severity: Severity::Critical,
+        subject: "database".to_owned(),
+        detail: format!("Other users of the database keep this replica from working: {why}."),
+        fix: "End what is named, or make the room that is missing; work goes on by itself."
+            .to_owned(),
+        domains: Vec::new(),
+    }
+}
+
 pub(super) fn clock_stepped(step: &ClockStep) -> Alert {
     let direction = if step.ahead { "ahead" } else { "back" };
     Alert {
@@ -98,6 +110,22 @@ pub(super) fn clock_stepped(step: &ClockStep) -> Alert {
         ),
         fix: "Keep the clock of the database's machine on time with a service that slews it (chrony, NTP). What waited for a wrong \
               moment is brought back by itself, and this alert ends ten minutes after the last step."
+            .to_owned(),
+        domains: Vec::new(),
+    }
+}
+
+pub(super) fn clock_differs((ahead, by): (bool, Duration)) -> Alert {
+    let direction = if ahead { "ahead of" } else { "behind" };
+    Alert {
+        code: "clock-differs",
+        severity: Severity::Warning,
+        subject: "database".to_owned(),
+        detail: format!(
+            "The database's clock is about {} h {direction} this replica's.",
+            by.as_secs() / 3600
+        ),
+        fix: "Set the wrong one right, and keep both on time (chrony, NTP). Nothing is deleted because of its age meanwhile."
             .to_owned(),
         domains: Vec::new(),
     }

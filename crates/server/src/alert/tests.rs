@@ -64,7 +64,9 @@ fn quiet() -> Facts<'static> {
         account: None,
         log_bytes: 0,
         trouble: None,
+        hindered: None,
         clock_step: None,
+        clock_off_by: None,
         leaderless: None,
         lag: READ,
     }
@@ -148,6 +150,22 @@ fn a_step_of_the_databases_clock_is_told_with_its_size_and_direction() {
     check(&step(true, 7_200), &["clock-stepped"]);
     let told = |ahead| alerts(&step(ahead, 7_200)).remove(0).detail;
     assert!(told(true).contains("ahead by 7200 s") && told(false).contains("back by 7200 s"));
+}
+
+#[test]
+fn who_is_kept_from_working_by_others_says_by_whom() {
+    let facts = Facts { hindered: Some("pid 4711 holds a lock".to_owned()), ..quiet() };
+    check(&facts, &["database-hindered"]);
+    assert!(alerts(&facts).remove(0).detail.contains("pid 4711"));
+}
+
+#[test]
+fn a_clock_that_is_far_from_this_machines_is_told() {
+    let off =
+        |ahead| Facts { clock_off_by: Some((ahead, Duration::from_secs(420 * 86_400))), ..quiet() };
+    check(&off(true), &["clock-differs"]);
+    let told = |ahead| alerts(&off(ahead)).remove(0).detail;
+    assert!(told(true).contains("10080 h ahead of") && told(false).contains("10080 h behind"));
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn holder(holder: &Holder) -> Value {
 
 fn unavailable(error: Error) -> Problem {
     let problem = match error.outage() {
-        Some(outage) => Problem::new(Kind::DatabaseUnavailable, told(outage)),
+        Some(outage) => Problem::new(Kind::DatabaseUnavailable, told(&error, outage)),
         None => {
             let detail = "The database refused; try again, and see the replica's log under `instance` if it lasts.";
             Problem::new(Kind::DatabaseUnavailable, detail)
@@ -75,12 +75,16 @@ fn unavailable(error: Error) -> Problem {
     problem.caused_by(error)
 }
 
-fn told(outage: Outage) -> String {
+fn told(error: &Error, outage: Outage) -> String {
+    let whose = match error {
+        Error::Hindered { by, .. } if outage == Outage::Locked => format!(" ({by})"),
+        _ => String::new(),
+    };
     let unknown = match outage {
         Outage::AwaitsStandby => " Whether this request was carried out is not known yet.",
         _ => "",
     };
-    format!("{outage}; {}{unknown}", outage.fix())
+    format!("{outage}{whose}; {}{unknown}", outage.fix())
 }
 
 fn internal() -> Problem {

@@ -90,9 +90,7 @@ async fn database(state: &AppState) -> HealthResult {
     let log = database::large_log(state.store.log_bytes().await);
     let (status, description) = match &looked {
         Ok((applied, known)) if applied == known => match (state.store.shortage(), log) {
-            (Some(why), _) => {
-                (HealthStatus::Degraded, format!("requests wait for sessions: {why}"))
-            }
+            (Some(why), _) => (HealthStatus::Degraded, why),
             (None, Some(large)) => (HealthStatus::Degraded, large),
             (None, None) => {
                 (HealthStatus::Healthy, "the database answers and can be written".to_owned())

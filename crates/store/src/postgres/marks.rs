@@ -52,25 +52,22 @@ impl<const PLACES: usize> Look<PLACES> {
     }
 }
 
-impl<K: Eq + Hash, const PLACES: usize> Marks<K, PLACES> {
+impl<K: Copy + Eq + Hash, const PLACES: usize> Marks<K, PLACES> {
     fn known(&self) -> MutexGuard<'_, HashMap<K, LowWater<PLACES>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn begin(&self, key: &K) -> Look<PLACES> {
         let began = Instant::now();
-        let from = self.known().get(key).map_or([None; PLACES], |marks| marks.begin(began));
+        let from = self.known().entry(*key).or_default().begin(began);
         Look { began, from }
     }
 
     /// A look at all of them at once.
-    pub(super) fn begin_all(&self) -> HashMap<K, Look<PLACES>>
-    where
-        K: Copy,
-    {
+    pub(super) fn begin_all(&self) -> HashMap<K, Look<PLACES>> {
         let began = Instant::now();
-        let begin = |marks: &LowWater<PLACES>| Look { began, from: marks.begin(began) };
-        self.known().iter().map(|(key, marks)| (*key, begin(marks))).collect()
+        let begin = |marks: &mut LowWater<PLACES>| Look { began, from: marks.begin(began) };
+        self.known().iter_mut().map(|(key, marks)| (*key, begin(marks))).collect()
     }
 
     /// What lay before `done` needs no further look.
@@ -82,13 +79,20 @@ impl<K: Eq + Hash, const PLACES: usize> Marks<K, PLACES> {
         done: [Option<Timestamp>; PLACES],
     ) {
         let answered = Instant::now();
-        self.known().entry(key).or_default().looked(look.began, answered, now, done);
+        // What is first heard of now was looked at from the beginning.
+        let first = || {
+            let mut marks = LowWater::default();
+            let _ = marks.begin(look.began);
+            marks
+        };
+        let mut known = self.known();
+        known.entry(key).or_insert_with(first).looked(look.began, answered, now, done);
     }
 
     /// Something may lie below the marks now.
     pub(super) fn appeared(&self, key: &K, at: Timestamp) {
         if let Some(marks) = self.known().get_mut(key) {
-            marks.appeared(at);
+            marks.appeared(Instant::now(), at);
         }
     }
 

@@ -15,8 +15,10 @@ const AHEAD: &str = "
     FROM event_log";
 
 /// Every deployment is written anew, and there may be a million of them.
+/// A session of another name: it is given up on later than those of requests.
 const UNHURRIED: &str = "
-    SELECT set_config('statement_timeout', '45min', true), set_config('enable_seqscan', 'on', true)";
+    SELECT set_config('statement_timeout', '45min', true), set_config('enable_seqscan', 'on', true),
+        set_config('application_name', 'holdfast-restore', true)";
 /// The log's row first, as who folds the counts does: the other way round, each would wait for the other.
 const LOCK_LOG: &str = "SELECT base FROM event_log FOR UPDATE";
 /// Nobody writes events between here and the commit.

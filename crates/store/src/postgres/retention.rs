@@ -108,8 +108,14 @@ const TOMBSTONES: &str = concat!(
     SELECT count(*) AS n FROM gone"
 );
 
-const REMOVED: &str =
-    concat!("SELECT id FROM domain WHERE ", old!("removed_at"), " ORDER BY removed_at LIMIT $2");
+/// Under a clock that was set back, a removal is older than what it removed.
+const REMOVED: &str = concat!(
+    "SELECT id FROM domain WHERE ",
+    old!("removed_at"),
+    " AND ",
+    old!("created_at"),
+    " ORDER BY removed_at LIMIT $2"
+);
 const REMOVED_EVENTS: &str = concat!(
     "DELETE FROM event WHERE ctid = ANY (ARRAY(
         SELECT e.ctid FROM event e WHERE e.domain_id = ANY ($1) AND ",

@@ -90,6 +90,10 @@ async fn whoever_holds_the_lock_that_a_write_waits_for_is_named() {
     let refused = store.webhooks().await.unwrap_err();
     assert_eq!(refused.outage(), Some(Outage::Locked), "{refused:?}");
     assert!(refused.to_string().contains("pg_terminate_backend"), "{refused}");
+    // What can be written says nothing of what cannot.
+    store.check_writes().await.unwrap();
+    let told = store.shortage().unwrap();
+    assert!(told.starts_with("requests fail: it waited for a lock of pid "), "{told}");
     let holder = holder(refused);
     assert_eq!(holder.owner, TransactionOwner::Session(process(&mut holding).await));
     holding.execute("ROLLBACK").await.unwrap();

@@ -19,6 +19,7 @@ on_both! {
 
 raw_on_both! {
     a_removed_domain_goes_with_all_that_was_its_own,
+    a_removal_under_a_clock_that_was_set_back_is_no_older_than_what_it_removed,
     a_long_history_goes_in_steps,
     of_a_domain_that_lives_the_old_history_goes,
     the_history_of_a_removed_domain_stays_for_as_long_as_the_domain,
@@ -115,6 +116,16 @@ async fn a_removed_domain_goes_with_all_that_was_its_own(raw: Raw) {
     assert_eq!(raw.number("SELECT count(*) FROM claim").await, 2);
     assert!(store.bundle(kept.id).await.unwrap().is_some());
     assert!(store.claim_on(&gone.resource).await.unwrap().unwrap().released_at.is_some());
+}
+
+async fn a_removal_under_a_clock_that_was_set_back_is_no_older_than_what_it_removed(raw: Raw) {
+    let store = raw.store.clone();
+    let gone = active(&store, "gone.example.com", "1").await;
+    remove(&store, gone.id).await;
+    raw.execute(&format!("UPDATE domain SET removed_at = {}", raw.days_ago(700))).await;
+    fold(&store).await;
+    assert_eq!(prune(&store, Outdated::Removed, DAY * 400).await, 0);
+    assert!(store.domain(gone.id).await.unwrap().is_some());
 }
 
 async fn a_long_history_goes_in_steps(raw: Raw) {

@@ -45,7 +45,7 @@ async fn a_pooler_in_session_mode_will_do() {
     assert_eq!(next, 1 - holder);
     let config = word(&group.config());
     let doctor = Ended::of(program().args(["doctor", "--config", &config]));
-    assert!(doctor.stdout.contains("a replica keeps up to 21"), "{doctor:?}");
+    assert!(doctor.stdout.contains("a replica keeps up to 22"), "{doctor:?}");
 }
 
 #[tokio::test]
