@@ -64,6 +64,12 @@ pub trait Certificates: Send + Sync {
     /// what is left of it has passed. `NotNow` while the domain is on its way to another one.
     async fn roll_back(&self, domain: DomainId, to: Option<&str>, actor: &Actor) -> Result<Domain>;
 
+    /// Fails where a domain's certificate cannot be served as it is stored.
+    async fn check_certificate(&self, domain: &Domain) -> Result<()> {
+        let Some(certificate) = &domain.certificate else { return Ok(()) };
+        self.bundle_by_sha256(&certificate.sha256, None, Some(domain.id)).await.map(drop)
+    }
+
     /// How many certificates were made for a domain since, counted up to `limit`.
     async fn certificates_since(
         &self,

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{PostgresStore, TRIES, domain::select_domain, is_collision, sql};
 use crate::{
-    Actor, Error, Result, Topic,
+    Actor, Certificates as _, Error, Result, Topic,
     certificate::{MAY_ROLL_BACK, rolled_back},
     pool::Transaction,
     row::{Fields as _, domain},
@@ -62,6 +62,11 @@ impl PostgresStore {
             let mut transaction = self.pool.begin("roll back").await?;
             match back(&mut transaction, id, to, actor).await {
                 Ok(domain) => {
+                    // What cannot be served must not take the place of what is.
+                    if let Err(error) = self.check_certificate(&domain).await {
+                        transaction.abandon().await?;
+                        return Err(error);
+                    }
                     transaction.commit().await?;
                     self.herald.tell(&[Topic::Work, Topic::Deployments, Topic::Events]);
                     return Ok(domain);

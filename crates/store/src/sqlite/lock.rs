@@ -179,8 +179,12 @@ fn pair(database: Identity, log: Identity) -> String {
     format!("file {database} log {log}\n")
 }
 
-/// Does the log beside a file belong to another one, which was replaced by this? Where both were replaced they belong together.
+/// Does the log beside a file belong to another one, which was replaced by this? Where both were replaced they belong together. An empty
+/// file, which may have been made this moment, has nothing to lose.
 fn is_log_of_another(path: &Path, database: Identity, note: &mut File) -> bool {
+    if std::fs::metadata(path).is_ok_and(|metadata| metadata.len() == 0) {
+        return false;
+    }
     let Ok(Some(log)) = Identity::at(&beside(path, "-wal")) else { return false };
     let mut noted = String::new();
     note.read_to_string(&mut noted).ok();

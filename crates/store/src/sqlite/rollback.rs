@@ -10,7 +10,7 @@ use super::{
     event, now, sql, time,
 };
 use crate::{
-    Actor, Error, Result, Topic,
+    Actor, Certificates as _, Error, Result, Topic,
     certificate::{MAY_ROLL_BACK, rolled_back},
     row::{Fields as _, domain},
 };
@@ -50,6 +50,11 @@ impl SqliteStore {
         let mut transaction = self.writer.begin("roll back").await?;
         match back(&mut transaction, id, to, actor).await {
             Ok(domain) => {
+                // What cannot be served must not take the place of what is.
+                if let Err(error) = self.check_certificate(&domain).await {
+                    transaction.abandon().await?;
+                    return Err(error);
+                }
                 transaction.commit().await?;
                 self.tell(&[Topic::Work, Topic::Deployments, Topic::Events]);
                 Ok(domain)

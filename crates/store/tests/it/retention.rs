@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_model::{Outcome, Wanted};
+use holdfast_model::{Outcome, State, Wanted};
 use holdfast_store::{
     ClaimRequest, DomainPatch, Error, EventCursor, NewEdge, Outdated, Page, Revision, SharedStore,
 };
@@ -26,6 +26,7 @@ raw_on_both! {
     a_claim_that_was_released_goes_and_those_of_domains_stay,
     a_superseded_certificate_goes_after_its_end,
     what_can_be_gone_back_to_stays,
+    what_is_damaged_is_not_gone_back_to,
     an_edge_behind_the_deleted_tombstones_lists_anew,
     the_tombstone_of_a_group_that_was_left_goes,
     tombstones_go_past_removals_that_wait,
@@ -186,6 +187,19 @@ async fn what_can_be_gone_back_to_stays(raw: Raw) {
     assert_eq!(store.bundle(domain.id).await.unwrap().unwrap().summary.serial, "1");
     let refused = store.roll_back(domain.id, None, &actor()).await.unwrap_err();
     assert!(matches!(refused, Error::NothingToRollBackTo), "{refused}");
+}
+
+async fn what_is_damaged_is_not_gone_back_to(raw: Raw) {
+    let store = raw.store.clone();
+    let domain = active(&store, "shop.example.com", "1").await;
+    renew(&store, domain.id, "2").await;
+    let first = "(SELECT id FROM certificate WHERE serial = '1')";
+    raw.execute(&format!("UPDATE sealed SET value = substr(value, 1, 20) WHERE id = {first}"))
+        .await;
+    let refused = store.roll_back(domain.id, None, &actor()).await.unwrap_err();
+    assert!(refused.is_damage(), "{refused}");
+    let now = store.domain(domain.id).await.unwrap().unwrap();
+    assert_eq!((now.state, now.certificate.unwrap().serial.as_str()), (State::Active, "2"));
 }
 
 async fn an_edge_behind_the_deleted_tombstones_lists_anew(raw: Raw) {
