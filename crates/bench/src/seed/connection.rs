@@ -111,6 +111,14 @@ impl Connection {
         }
     }
 
+    /// 64 digits that are unlike all others.
+    pub(super) fn fingerprint(&self, number: &str) -> String {
+        match self {
+            Self::Postgres(_) => format!("lpad(to_hex({number}::bigint), 64, '0')"),
+            Self::Sqlite(_) => format!("printf('%064x', {number})"),
+        }
+    }
+
     /// What a database that has been running for a day has done by itself.
     pub(super) async fn settle(&mut self) -> Result<()> {
         match self {

@@ -38,10 +38,12 @@ pub(super) async fn multiply(connection: &mut Connection, seeding: &Seeding<'_>)
 async fn prepare(connection: &mut Connection, seeding: &Seeding<'_>, others: u32) -> Result<()> {
     let (numbers, id) = (connection.numbers(others), connection.random_id());
     let (padded, suffix) = (connection.padded("n"), seeding.suffix);
+    let fingerprint = connection.fingerprint("n");
     connection
         .execute(format!(
             "CREATE TEMPORARY TABLE seed AS {numbers}
-             SELECT n, 'd' || {padded} || '.{suffix}' AS name, {id} AS domain, {id} AS certificate, {id} AS claim, {id} AS placed
+             SELECT n, 'd' || {padded} || '.{suffix}' AS name, {id} AS domain, {id} AS certificate, {id} AS claim, {id} AS placed,
+                 {fingerprint} AS fingerprint
              FROM numbers"
         ))
         .await?;
@@ -77,7 +79,7 @@ fn tables(spread: &str) -> Vec<Copied> {
         copied(
             "certificate",
             by_certificate,
-            &[("id", "s.certificate"), ("domain_id", "s.domain")],
+            &[("id", "s.certificate"), ("domain_id", "s.domain"), ("sha256", "s.fingerprint")],
         ),
         copied("sealed", by_certificate, &[("id", "s.certificate")]),
         copied("acme_order", by_domain, &[("id", "s.placed"), ("domain_id", "s.domain")]),
