@@ -1,0 +1,88 @@
+//! What the asker found out beside the domain's row.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Note, Timestamp};
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// What was looked at: `dns`, `ca`, `edge`.
+    pub name: String,
+    /// Is it as it should be?
+    pub ok: bool,
+    /// What was expected.
+    pub expected: String,
+    /// What was seen.
+    pub seen: String,
+}
+
+/// A place in the queue for an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum QueuePlace {
+    /// This one, from one.
+    At(u64),
+    /// Further back than this one; how far is not counted.
+    Beyond(u64),
+}
+
+impl fmt::Display for QueuePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::At(place) => write!(f, "place {place}"),
+            Self::Beyond(place) => write!(f, "a place beyond {place}"),
+        }
+    }
+}
+
+/// Where it stands in the queue for an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueFacts {
+    /// Which place that is.
+    pub place: QueuePlace,
+    /// The CA is left alone until then.
+    pub paused_until: Option<Timestamp>,
+    /// Why, as a note's text: its code, a colon, the CA's words.
+    pub pause_reason: Option<String>,
+    /// When the order budget allows the next one.
+    pub next_slot_at: Option<Timestamp>,
+}
+
+/// What the edges of its group say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EdgeFacts {
+    /// Edges that reported lately.
+    pub live: u32,
+    /// Of those, how many do not serve the newest certificate yet.
+    pub behind: u32,
+}
+
+/// What keeps the whole installation from going on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Obstacle {
+    /// A stable code.
+    pub cause: String,
+    /// What is wrong, as a clause.
+    pub detail: String,
+    /// What to do, in a sentence.
+    pub fix: String,
+}
+
+/// What the asker found out beside the row itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// What keeps every domain from going on, if anything does.
+    pub obstacle: Option<Obstacle>,
+    /// What DNS says now, when it is not as it should be.
+    pub dns: Option<Note>,
+    /// Its place in the queue, while it waits there.
+    pub queue: Option<QueueFacts>,
+    /// Its edges.
+    pub edges: EdgeFacts,
+    /// The records the customer must set, in a sentence.
+    pub required: String,
+    /// All that was looked at.
+    pub checks: Vec<Check>,
+}

@@ -1,0 +1,56 @@
+//! A domain that waits for an order.
+
+use super::failure::advice;
+use super::{Answer, QueueFacts, Who, working};
+use crate::{Domain, Facts, Timestamp};
+
+pub(super) fn queued(domain: &Domain, facts: &Facts) -> Answer {
+    let Some(queue) = &facts.queue else { return working(domain) };
+    match (queue.paused_until, queue.next_slot_at) {
+        (Some(_), _) => paused(domain, queue),
+        (None, Some(until)) => {
+            let why = "the order budget of this CA account is spent";
+            let fix = "Nothing: the queue drains at the CA's pace, renewals first.";
+            in_line(domain, queue, Some(until), Answer::new(Who::Ca, "order-budget", why, fix))
+        }
+        (None, None) if queue.pause_reason.is_some() => paused(domain, queue),
+        (None, None) => working(domain),
+    }
+}
+
+/// A pause is the CA's wish, or ours after it refused the account: then whoever can mend that must act.
+fn paused(domain: &Domain, queue: &QueueFacts) -> Answer {
+    let reason = queue.pause_reason.as_deref().unwrap_or_default();
+    let (code, words) = reason.split_once(": ").unwrap_or(("", reason));
+    let answer = match code {
+        "" | "acme-rate-limited" => {
+            let why = format!("the CA asked to be left alone ({words})");
+            Answer::new(
+                Who::Ca,
+                "ca-asked-to-wait",
+                why,
+                "Nothing: the queue drains at the CA's pace, renewals first.",
+            )
+        }
+        code => {
+            let (who, fix) = advice(code);
+            Answer::new(who, code, words, fix)
+        }
+    };
+    in_line(domain, queue, queue.paused_until, answer)
+}
+
+fn in_line(
+    domain: &Domain,
+    queue: &QueueFacts,
+    until: Option<Timestamp>,
+    mut answer: Answer,
+) -> Answer {
+    let when = until.map_or_else(String::new, |at| format!(" until {at}"));
+    answer.summary = format!(
+        "{} waits at {} for an order{when}: {}. No attempt is lost.",
+        domain.name, queue.place, answer.summary
+    );
+    answer.next_attempt_at = until;
+    answer
+}
