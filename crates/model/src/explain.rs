@@ -92,6 +92,15 @@ fn special(domain: &Domain, facts: &Facts) -> Option<Answer> {
         let summary = format!("{name} is in {} and waits, as all do: {detail}.", domain.state);
         return Some(Answer::new(Who::Operator, cause, summary, fix));
     }
+    if domain.removing_since.is_some() && (facts.stored_only || facts.edges_unknown) {
+        let fix = "Nothing: the name is free when that is done.";
+        return Some(Answer::new(
+            Who::Holdfast,
+            "removing",
+            format!("{name} is being removed."),
+            fix,
+        ));
+    }
     if domain.removing_since.is_some() {
         let summary =
             format!("{name} is being removed; {} live edges still have it.", facts.edges.behind);
@@ -135,15 +144,26 @@ fn ordinary(domain: &Domain, facts: &Facts) -> Answer {
     {
         return damaged(domain, note);
     }
+    if domain.state.is_failure() && domain.wanted.is_some() {
+        return working(domain);
+    }
     match domain.state {
         State::Active => edge::active(domain, facts),
         State::AcmeOrdering => queue::queued(domain, facts),
+        State::CertificateDeploying | State::CertificateDeploymentFailed if facts.stored_only => {
+            edge::stored(domain)
+        }
+        State::CertificateDeploying if facts.edges_unknown => working(domain),
         State::CertificateDeploying => edge::deploying(domain, facts),
-        State::DnsVerifying if domain.last_error.is_none() => working(domain),
         State::DnsVerifying | State::DnsVerificationFailed => dns::dns(domain, facts),
         state if state.is_failure() => failure::failed(domain, facts),
         _ => working(domain),
     }
+}
+
+/// When the next attempt is, to follow "by itself".
+fn at(domain: &Domain) -> String {
+    domain.next_attempt_at.map_or_else(String::new, |at| format!(" at {at}"))
 }
 
 fn working(domain: &Domain) -> Answer {

@@ -74,7 +74,7 @@ states! {
     CertificateDeploying, Deployment, "The edges are taking it.";
     CertificateDeployed, Deployment, "Seen in a handshake at the edge.";
     CertificateDeploymentFailed, Deployment, "No edge serves it; tried again on the ladder.";
-    Active, Rest, "Served over HTTPS.";
+    Active, Rest, "Seen served at an edge; with `[edge] mode = \"none\"`, stored to be fetched.";
     Failed, Rest, "Given up; only a person's retry leads out.";
     RenewalDue, Renewal, "The certificate is due for renewal.";
     Renewing, Renewal, "On the way to a new order; the old certificate is served.";

@@ -32,8 +32,18 @@ pub(crate) async fn gather(state: &AppState, domain: &Domain) -> Facts {
         queue(state, domain),
         edges(state, domain)
     );
-    let checks = [Some(dns.1), queue.1, edges.1].into_iter().flatten().collect();
-    Facts { obstacle, dns: dns.0, queue: queue.0, edges: edges.0, required, checks }
+    let checks = [Some(dns.check), queue.1, edges.1].into_iter().flatten().collect();
+    Facts {
+        obstacle,
+        dns: dns.note,
+        dns_is_right: dns.is_right,
+        queue: queue.0,
+        edges_unknown: edges.0.is_none(),
+        edges: edges.0.unwrap_or_default(),
+        stored_only: !state.edges_in_use,
+        required,
+        checks,
+    }
 }
 
 async fn obstacle(state: &AppState) -> Option<Obstacle> {
@@ -42,11 +52,25 @@ async fn obstacle(state: &AppState) -> Option<Obstacle> {
     Some(Obstacle { cause, detail: trouble.detail, fix })
 }
 
-async fn dns(state: &AppState, domain: &Domain) -> (Option<Note>, Check) {
+/// What DNS says now. A look that took too long says nothing: it is neither right nor wrong.
+struct DnsNow {
+    note: Option<Note>,
+    is_right: bool,
+    check: Check,
+}
+
+async fn dns(state: &AppState, domain: &Domain) -> DnsNow {
     let expectation = expectation(state, domain).await;
     match tokio::time::timeout(DNS, state.look.look(&expectation)).await {
-        Ok(finding) => (finding.note(), finding.check()),
-        Err(_) => (None, unseen("dns", expectation.to_string(), DNS)),
+        Ok(finding) => DnsNow {
+            note: finding.note(),
+            is_right: finding.verdict.is_pointed(),
+            check: finding.check(),
+        },
+        Err(_) => {
+            let check = unseen("dns", expectation.to_string(), DNS);
+            DnsNow { note: None, is_right: false, check }
+        }
     }
 }
 
@@ -112,9 +136,10 @@ async fn queue_facts(
     Ok((Some(QueueFacts { place, paused_until, pause_reason, next_slot_at }), seen))
 }
 
-async fn edges(state: &AppState, domain: &Domain) -> (EdgeFacts, Option<Check>) {
+/// What the edges say; none when it could not be read in time.
+async fn edges(state: &AppState, domain: &Domain) -> (Option<EdgeFacts>, Option<Check>) {
     if !state.edges_in_use {
-        return (EdgeFacts::default(), None);
+        return (Some(EdgeFacts::default()), None);
     }
     let expected = match &domain.certificate {
         Some(certificate) => {
@@ -124,7 +149,7 @@ async fn edges(state: &AppState, domain: &Domain) -> (EdgeFacts, Option<Check>) 
     };
     let status = async { Ok(state.store.deployment(domain.id).await?) };
     let Some(status) = within_limit(status).await else {
-        return (EdgeFacts::default(), Some(unseen("edge", expected, STORE)));
+        return (None, Some(unseen("edge", expected, STORE)));
     };
     let mut seen =
         format!("{} live, {} serving it, {} behind", status.live, status.serving, status.behind);
@@ -133,7 +158,7 @@ async fn edges(state: &AppState, domain: &Domain) -> (EdgeFacts, Option<Check>) 
     }
     let ok = status.behind == 0 && status.refused.is_empty() && status.live > 0;
     let check = Check { name: "edge".to_owned(), ok, expected, seen };
-    (EdgeFacts { live: status.live, behind: status.behind }, Some(check))
+    (Some(EdgeFacts { live: status.live, behind: status.behind }), Some(check))
 }
 
 /// What the store says, if it says it in time; a failure is in the log by then.

@@ -77,10 +77,16 @@ pub struct Facts {
     pub obstacle: Option<Obstacle>,
     /// What DNS says now, when it is not as it should be.
     pub dns: Option<Note>,
+    /// DNS was looked at just now, and is as it should be.
+    pub dns_is_right: bool,
     /// Its place in the queue, while it waits there.
     pub queue: Option<QueueFacts>,
     /// Its edges.
     pub edges: EdgeFacts,
+    /// What the edges say could not be read, so `edges` says nothing.
+    pub edges_unknown: bool,
+    /// Certificates are stored for others to fetch (`[edge] mode = "none"`): no edge says what is served.
+    pub stored_only: bool,
     /// The records the customer must set, in a sentence.
     pub required: String,
     /// All that was looked at.

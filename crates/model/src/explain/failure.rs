@@ -1,40 +1,83 @@
 //! A domain in a failure state: what went wrong, and who can mend it.
 
-use super::{Answer, Who};
+use super::dns::{self, Now};
+use super::{Answer, Who, at};
 use crate::{Domain, Facts, Note, State};
 
 pub(super) fn failed(domain: &Domain, facts: &Facts) -> Answer {
     let fallback = Note::new("unknown", "no cause was kept");
     let note = domain.last_error.as_ref().unwrap_or(&fallback);
-    let (who, fix) = advice(&note.code);
-    // A challenge that failed because the name moved away is the customer's to mend, whatever the CA called it.
-    if let (State::AcmeChallengeFailed, Some(dns)) = (domain.state, &facts.dns) {
-        let fix = format!("Ask the customer to set {}.", facts.required);
-        let summary =
-            format!("The CA could not validate {}: {} {}", domain.name, note.detail, dns.detail);
-        return Answer::new(Who::Customer, &dns.code, summary, fix);
+    match Now::of(facts) {
+        Now::Right if dns::is_cause(note) => return dns::mended(domain),
+        // A challenge that failed because the name moved away is the customer's to mend, whatever the CA called it.
+        Now::Wrong(now) if domain.state == State::AcmeChallengeFailed || is_validation(note) => {
+            return led_elsewhere(domain, facts, note, now);
+        }
+        _ if note.code.starts_with("dns-") => return dns::dns(domain, facts),
+        _ => {}
     }
+    let (who, remedy) = advice(&note.code);
     let summary = format!("{} is in {}: {}", domain.name, domain.state, note.detail);
-    Answer::new(who, &note.code, summary, fix)
+    Answer::new(mover(domain, who), &note.code, summary, format!("{remedy} {}", again(domain)))
 }
 
-/// Who can mend a cause, and how.
+/// The CA could not validate the name, and DNS says why.
+fn led_elsewhere(domain: &Domain, facts: &Facts, note: &Note, now: &Note) -> Answer {
+    let (who, remedy) = dns::remedy(now);
+    let fix = format!("{remedy} {}. {}", facts.required, again(domain));
+    let summary =
+        format!("The CA could not validate {}: {} {}", domain.name, note.detail, now.detail);
+    Answer::new(who, &now.code, summary, fix)
+}
+
+/// Did the CA fail to validate the name, by its own account?
+fn is_validation(note: &Note) -> bool {
+    matches!(
+        note.code.as_ref(),
+        "acme-connection"
+            | "acme-unauthorized"
+            | "acme-tls"
+            | "acme-incorrect-response"
+            | "acme-dns"
+    )
+}
+
+/// What was given up goes on only when somebody here asks for it.
+fn mover(domain: &Domain, who: Who) -> Who {
+    match (domain.state, who) {
+        (State::Failed, Who::Ca | Who::Holdfast | Who::Nobody) => Who::Operator,
+        (_, who) => who,
+    }
+}
+
+/// When it is tried again.
+fn again(domain: &Domain) -> String {
+    let name = &domain.name;
+    match domain.state {
+        State::Failed => format!(
+            "Then run `holdfast domain retry {name}`: it was given up and is not tried by itself."
+        ),
+        _ => format!(
+            "It is tried again by itself{}; `holdfast domain retry {name}` tries now.",
+            at(domain)
+        ),
+    }
+}
+
+/// Who can mend a cause, and how; when it is tried again is said by whoever knows the state.
 pub(super) fn advice(code: &str) -> (Who, &'static str) {
     match code {
-        "acme-caa" => (
-            Who::Customer,
-            "Ask the customer to let this CA issue in the CAA record of the name, then `holdfast domain retry`.",
-        ),
+        "acme-caa" => {
+            (Who::Customer, "Ask the customer to let this CA issue in the CAA record of the name.")
+        }
         "acme-rejected-identifier" => {
             (Who::Operator, "The CA's policy forbids this name; remove it, or use another CA.")
         }
         "acme-connection" | "acme-unauthorized" | "acme-tls" | "acme-incorrect-response" => (
             Who::Operator,
-            "Make sure that http://NAME/.well-known/acme-challenge/ reaches a replica or the edge, before any redirect; it is tried again by itself.",
+            "Make sure that http://NAME/.well-known/acme-challenge/ reaches a replica or the edge, before any redirect.",
         ),
-        "acme-dns" => {
-            (Who::Customer, "Ask the customer to mend the name's DNS; it is tried again by itself.")
-        }
+        "acme-dns" => (Who::Customer, "Ask the customer to mend the name's DNS."),
         "acme-account-unusable" => (
             Who::Operator,
             "Run `holdfast ca register` to make another account; orders go on by themselves then.",
@@ -44,25 +87,9 @@ pub(super) fn advice(code: &str) -> (Who, &'static str) {
             "Look at the [acme] section: the CA does not accept this account; `holdfast doctor` says more.",
         ),
         "acme-rate-limited" | "acme-server" | "ca-unreachable" | "timed-out" => {
-            (Who::Ca, "Nothing: it is tried again by itself; see the CA's status page if it lasts.")
+            (Who::Ca, "See the CA's status page if it lasts.")
         }
-        "edge-refused" => (
-            Who::Operator,
-            "See `holdfast edge list` for what the edge said; it is tried again by itself.",
-        ),
-        "dns-nxdomain"
-        | "dns-no-records"
-        | "dns-cname-elsewhere"
-        | "dns-address-elsewhere"
-        | "dns-stale-aaaa"
-        | "dns-cname-loop"
-        | "dns-chain-too-long" => (
-            Who::Customer,
-            "Ask the customer to set the records shown in `required_dns`, then `holdfast domain retry`.",
-        ),
-        _ => (
-            Who::Operator,
-            "Mend the cause, then `holdfast domain retry NAME`; where a next attempt is named, it is tried by itself.",
-        ),
+        "edge-refused" => (Who::Operator, "See `holdfast edge list` for what the edge said."),
+        _ => (Who::Operator, "Mend the cause."),
     }
 }

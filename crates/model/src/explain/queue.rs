@@ -34,6 +34,10 @@ fn paused(domain: &Domain, queue: &QueueFacts) -> Answer {
         }
         code => {
             let (who, fix) = advice(code);
+            let fix = match who {
+                Who::Ca => format!("Nothing: the queue goes on by itself. {fix}"),
+                _ => fix.to_owned(),
+            };
             Answer::new(who, code, words, fix)
         }
     };

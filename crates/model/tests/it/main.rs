@@ -10,4 +10,5 @@
 mod explain;
 mod kit;
 mod machine;
+mod situation;
 mod table;

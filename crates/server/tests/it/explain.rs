@@ -21,10 +21,7 @@ fn check<'a>(why: &'a Value, name: &str) -> &'a Value {
 #[tokio::test]
 async fn a_missing_name_is_the_customers_to_mend() {
     let kit = Kit::new().await;
-    kit.add("shop.example.com").await;
-    kit.work(Outcome::Accepted, Default::default()).await;
-    let note = Note::new("dns-nxdomain", "shop.example.com does not exist");
-    kit.work(Outcome::DnsNotPointed { note }, Default::default()).await;
+    not_pointed(&kit).await;
     kit.world.say(End::NxDomain);
     let why = explain(&kit).await;
     assert_eq!((&why["cause"], &why["who"]), (&json!("dns-nxdomain"), &json!("customer")));
@@ -38,6 +35,51 @@ async fn a_missing_name_is_the_customers_to_mend() {
     assert!(
         !dns["seen"].as_str().unwrap().is_empty() && !dns["expected"].as_str().unwrap().is_empty()
     );
+}
+
+/// Brings the one domain to where DNS was found wrong.
+async fn not_pointed(kit: &Kit) {
+    kit.add("shop.example.com").await;
+    kit.work(Outcome::Accepted, Default::default()).await;
+    let note = Note::new("dns-nxdomain", "shop.example.com does not exist");
+    kit.work(Outcome::DnsNotPointed { note }, Default::default()).await;
+}
+
+#[tokio::test]
+async fn dns_that_was_mended_blames_nobody() {
+    let kit = Kit::new().await;
+    not_pointed(&kit).await;
+    let why = explain(&kit).await;
+    assert_eq!((&why["cause"], &why["who"]), (&json!("dns-mended"), &json!("holdfast")), "{why}");
+    let fix = why["fix"].as_str().unwrap();
+    assert!(fix.contains("holdfast domain retry shop.example.com"), "{why}");
+    assert!(fix.contains(why["next_attempt_at"].as_str().unwrap()), "{why}");
+    assert_eq!(check(&why, "dns")["ok"], true);
+}
+
+#[tokio::test]
+async fn dns_that_cannot_be_asked_is_not_the_customers() {
+    let kit = Kit::new().await;
+    not_pointed(&kit).await;
+    kit.world.say(End::ResolverUnreachable);
+    let why = explain(&kit).await;
+    assert_eq!(
+        (&why["cause"], &why["who"]),
+        (&json!("dns-resolver-unreachable"), &json!("operator")),
+        "{why}"
+    );
+}
+
+#[tokio::test]
+async fn nothing_is_claimed_of_serving_where_others_serve() {
+    let kit = Kit::with(|settings| settings.edges_in_use = false).await;
+    kit.add("shop.example.com").await;
+    kit.work(Outcome::Imported, Default::default()).await;
+    kit.work(Outcome::DeploymentSeen, Default::default()).await;
+    let why = explain(&kit).await;
+    assert_eq!((&why["cause"], &why["who"]), (&json!("active"), &json!("nobody")), "{why}");
+    let summary = why["summary"].as_str().unwrap();
+    assert!(summary.contains("stored") && !summary.contains("is served"), "{why}");
 }
 
 #[tokio::test]

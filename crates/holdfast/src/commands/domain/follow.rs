@@ -50,6 +50,16 @@ fn note(step: &Step) -> String {
     attempt + &cause.unwrap_or_default()
 }
 
+/// What is known of an Active domain: only an edge that made a handshake knows that it is served.
+fn standing(domain: &Value) -> &'static str {
+    match domain.pointer("/serving/seen_at") {
+        Some(Value::String(_)) => "served over HTTPS",
+        _ => {
+            "its certificate is stored, for whatever serves it to fetch; no edge reports that it is served"
+        }
+    }
+}
+
 /// One domain being followed.
 pub(super) struct Follow<'a> {
     api: &'a Api,
@@ -66,7 +76,7 @@ pub(super) struct Follow<'a> {
 
 /// What the newest row of the history means to somebody who waits.
 enum End {
-    Served,
+    Active,
     Failed(State),
     Removed,
 }
@@ -84,7 +94,7 @@ impl End {
     /// What a state is, if it is an end.
     fn at(state: State) -> Option<Self> {
         match state {
-            State::Active => Some(Self::Served),
+            State::Active => Some(Self::Active),
             state if state.is_failure() => Some(Self::Failed(state)),
             _ => None,
         }
@@ -117,7 +127,7 @@ impl<'a> Follow<'a> {
         Ok(follow)
     }
 
-    /// Shows each state as it passes, until it is served, has failed or is gone.
+    /// Shows each state as it passes, until it is Active, has failed or is gone.
     pub(super) async fn until_its_end(mut self) -> Result<(), Failure> {
         let mut lost_since = None;
         loop {
@@ -165,7 +175,7 @@ impl<'a> Follow<'a> {
         end
     }
 
-    /// What was asked for may need no step at all: a domain that is served has nothing to retry.
+    /// What was asked for may need no step at all: an Active domain has nothing to retry.
     async fn needs_nothing(&mut self) -> Result<Option<End>, Failure> {
         if !self.asked || self.began_at.is_some() {
             return Ok(None);
@@ -214,27 +224,29 @@ impl<'a> Follow<'a> {
         if matches!(end, End::Removed) {
             return Err(Failure::failed("The domain was removed while it was waited for."));
         }
+        let domain = self.api.get(&self.path).await?;
         if self.output.is_json() {
-            self.output.json(&self.api.get(&self.path).await?);
+            self.output.json(&domain);
         } else {
-            self.say_end(end);
+            self.say_end(end, &domain);
         }
         match end {
-            End::Served | End::Removed => Ok(()),
+            End::Active | End::Removed => Ok(()),
             End::Failed(_) => Err(self.explained().await?),
         }
     }
 
-    fn say_end(&self, end: &End) {
+    fn say_end(&self, end: &End, domain: &Value) {
         let (style, total) = (self.output.style(), clock::span(self.total));
         let line = match end {
             End::Failed(state) => {
                 format!("{} {} after {total}", style.bad("✗"), style.bad(state.as_str()))
             }
             _ => format!(
-                "{} {} after {total}: served over HTTPS",
+                "{} {} after {total}: {}",
                 style.good("✓"),
-                style.good("Active")
+                style.good("Active"),
+                standing(domain)
             ),
         };
         self.output.line(line);
@@ -244,5 +256,21 @@ impl<'a> Follow<'a> {
         let explanation = self.api.get(&format!("{}/explain", self.path)).await?;
         let text = |name: &str| explanation.get(name).and_then(Value::as_str).unwrap_or_default();
         Ok(Failure::failed(format!("{} {}", text("summary"), text("fix"))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_what_an_edge_saw_is_called_served() {
+        let seen = json!({"serving": {"seen_at": "2026-01-01T00:00:00Z"}});
+        assert_eq!(standing(&seen), "served over HTTPS");
+        for domain in [json!({"serving": null}), json!({})] {
+            assert!(standing(&domain).starts_with("its certificate is stored"));
+        }
     }
 }
