@@ -9,7 +9,7 @@ mod queue;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::facts::{Check, EdgeFacts, Facts, Obstacle, QueueFacts, QueuePlace};
+pub use self::facts::{Check, EdgeFacts, EdgeTrouble, Facts, Obstacle, QueueFacts, QueuePlace};
 use crate::{Domain, Note, State, Timestamp};
 
 /// Who must act for it to go on.
@@ -102,9 +102,13 @@ fn special(domain: &Domain, facts: &Facts) -> Option<Answer> {
         ));
     }
     if domain.removing_since.is_some() {
-        let summary =
+        let mut summary =
             format!("{name} is being removed; {} live edges still have it.", facts.edges.behind);
-        let fix = "Nothing: the name is free once the live edges dropped it.";
+        if let Some(trouble) = facts.edges.broken.as_ref().filter(|trouble| !trouble.is_whole) {
+            let (edge, words) = (&trouble.edge, &trouble.note.detail);
+            summary = format!("{name} is being removed; `{edge}` has not dropped it: {words}");
+        }
+        let fix = "Nothing: the name is free once the live edges dropped it, or after an hour.";
         return Some(Answer::new(Who::Holdfast, "removing", summary, fix));
     }
     if let Some(state) = &domain.foreign_state {

@@ -22,7 +22,8 @@ pub use clock::{AGES_DOUBTED, ClockSample, ClockStep, ClockWatch};
 pub use decide::{Hop, Transition, asked, decide};
 pub use domain::{Domain, DomainId, Wanted};
 pub use explain::{
-    Check, EdgeFacts, Explanation, Facts, Obstacle, QueueFacts, QueuePlace, Who, explain,
+    Check, EdgeFacts, EdgeTrouble, Explanation, Facts, Obstacle, QueueFacts, QueuePlace, Who,
+    explain,
 };
 pub use hostname::{Hostname, HostnameError};
 pub use note::Note;

@@ -5,7 +5,10 @@ use std::future::Future;
 use std::time::Duration;
 
 use holdfast_dns::{Expectation, HttpProof};
-use holdfast_model::{Check, Domain, EdgeFacts, Facts, Note, Obstacle, QueueFacts, State};
+use holdfast_model::{
+    Check, Domain, EdgeFacts, EdgeTrouble, Facts, Note, Obstacle, QueueFacts, State,
+};
+use holdfast_store::DeploymentStatus;
 use uuid::Uuid;
 
 use crate::view::{alternatives, sentence};
@@ -13,6 +16,9 @@ use crate::{AppState, Problem, database, proof};
 
 /// Longest look at DNS: who asks is waiting.
 const DNS: Duration = Duration::from_secs(4);
+
+/// What an edge says of every name while its agent only looks.
+const OBSERVES_ONLY: &str = "edge-observes-only";
 
 /// Longest question to the store.
 const STORE: Duration = Duration::from_secs(3);
@@ -156,9 +162,29 @@ async fn edges(state: &AppState, domain: &Domain) -> (Option<EdgeFacts>, Option<
     for (edge, note) in &status.refused {
         seen.push_str(&format!("; `{edge}` refused: {}", note.detail));
     }
-    let ok = status.behind == 0 && status.refused.is_empty() && status.live > 0;
+    for (edge, note) in &status.broken {
+        seen.push_str(&format!("; `{edge}` is out of order: {}", note.detail));
+    }
+    let is_well = status.refused.is_empty() && status.broken.is_empty();
+    let ok = status.behind == 0 && is_well && status.live > 0;
     let check = Check { name: "edge".to_owned(), ok, expected, seen };
-    (Some(EdgeFacts { live: status.live, behind: status.behind }), Some(check))
+    let DeploymentStatus { live, behind, serving, .. } = status;
+    let broken = trouble(&status);
+    (Some(EdgeFacts { live, behind, serving, broken }), Some(check))
+}
+
+/// The first edge that says why it does not serve the name. One that is out of order as a whole comes first, and one that only looks
+/// has nothing to be mended.
+fn trouble(status: &DeploymentStatus) -> Option<EdgeTrouble> {
+    let trouble = |is_whole| {
+        move |(edge, note): &(String, Note)| EdgeTrouble {
+            edge: edge.clone(),
+            note: note.clone(),
+            is_whole,
+        }
+    };
+    let refused = status.refused.iter().filter(|(_, note)| note.code != OBSERVES_ONLY);
+    status.broken.iter().map(trouble(true)).chain(refused.map(trouble(false))).next()
 }
 
 /// What the store says, if it says it in time; a failure is in the log by then.

@@ -159,6 +159,9 @@ pub struct Refusal {
 /// The code of an edge that cannot load a certificate: what is stored of it may be damaged.
 pub const UNUSABLE: &str = "edge-certificate-unusable";
 
+/// The code of an edge whose proxy answers nobody: what was seen there before is not served any more.
+pub const PROXY_DOWN: &str = "edge-proxy-down";
+
 /// What an edge saw when it looked at itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observation {
@@ -213,7 +216,10 @@ pub struct DeploymentStatus {
     pub serving: u32,
     /// Live edges that refused, by name, and why.
     pub refused: Vec<(String, Note)>,
-    /// What was last seen served for the name.
+    /// Live edges that complain of themselves as a whole and were not seen serving it as desired, by
+    /// name, and what they say. Nobody waits for them.
+    pub broken: Vec<(String, Note)>,
+    /// What was last seen served for the name, at a live edge whose proxy answers.
     pub seen: Option<Seen>,
 }
 

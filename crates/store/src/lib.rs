@@ -70,7 +70,8 @@ pub use difference::{Difference, Differences, NAMED, Names};
 pub use domain::{Added, DomainFilter, DomainPatch, Domains, Import, NewDomain};
 pub use edge::{
     Change, Changes, DeploymentStatus, Desired, Edge, EdgeAgent, EdgeId, EdgeIdentity, EdgeReport,
-    Edges, NewEdge, Observation, Refusal, RemovedEdge, ReportOrder, Revision, Seen, UNUSABLE,
+    Edges, NewEdge, Observation, PROXY_DOWN, Refusal, RemovedEdge, ReportOrder, Revision, Seen,
+    UNUSABLE,
 };
 pub use error::{Error, Result};
 pub use event::{Actor, Event, EventBody, EventCursor, Events};

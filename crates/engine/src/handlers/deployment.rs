@@ -51,9 +51,20 @@ pub(super) fn judge(status: &DeploymentStatus) -> Outcome {
     if status.serving > 0 {
         return Outcome::DeploymentSeen;
     }
-    let reasons: Vec<_> =
-        status.refused.iter().map(|(edge, note)| format!("{edge}: {}", note.detail)).collect();
+    // An edge that is out of order as a whole may take it as soon as it is mended.
+    if status.refused.is_empty() {
+        return pending("edge-error", told(&status.broken));
+    }
+    let reasons = [told(&status.refused), told(&status.broken)];
+    let reasons: Vec<_> = reasons.into_iter().filter(|one| !one.is_empty()).collect();
     Outcome::DeploymentRefused { note: Note::new("edge-refused", reasons.join("; ")) }
+}
+
+/// What edges say, each by its name.
+fn told(edges: &[(String, Note)]) -> String {
+    let words: Vec<_> =
+        edges.iter().map(|(edge, note)| format!("{edge}: {}", note.detail)).collect();
+    words.join("; ")
 }
 
 #[cfg(test)]
@@ -63,17 +74,34 @@ mod tests {
 
     use super::*;
 
-    #[track_caller]
-    fn check(live: u32, behind: u32, serving: u32, refused: usize, expected: OutcomeKind) {
-        let status = DeploymentStatus {
+    fn status(live: u32, behind: u32, serving: u32, refused: usize) -> DeploymentStatus {
+        DeploymentStatus {
             revision: Some(Revision::default()),
             live,
             behind,
             serving,
             refused: vec![("a".into(), Note::new("x", "y")); refused],
             ..DeploymentStatus::default()
+        }
+    }
+
+    #[track_caller]
+    fn check(live: u32, behind: u32, serving: u32, refused: usize, expected: OutcomeKind) {
+        assert_eq!(judge(&status(live, behind, serving, refused)).kind(), expected);
+    }
+
+    #[test]
+    fn one_that_is_out_of_order_as_a_whole_is_not_waited_for() {
+        let broken = |behind, serving, refused| DeploymentStatus {
+            broken: vec![("b".into(), Note::new("edge-reload-failed", "exit status: 1"))],
+            ..status(3, behind, serving, refused)
         };
-        assert_eq!(judge(&status).kind(), expected);
+        assert_eq!(judge(&broken(0, 1, 0)), Outcome::DeploymentSeen);
+        assert_eq!(judge(&broken(1, 1, 0)).kind(), OutcomeKind::DeploymentPending);
+        let Outcome::DeploymentPending { note } = judge(&broken(0, 0, 0)) else { panic!() };
+        assert_eq!((&*note.code, note.detail.as_str()), ("edge-error", "b: exit status: 1"));
+        let Outcome::DeploymentRefused { note } = judge(&broken(0, 0, 1)) else { panic!() };
+        assert_eq!(note.detail, "a: y; b: exit status: 1");
     }
 
     #[test]

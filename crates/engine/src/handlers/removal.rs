@@ -13,6 +13,9 @@ use crate::{Deployment, dispatch::Shared};
 
 /// How long a removal waits for a revocation that the CA does not take.
 const PATIENCE_WITH_CA: Duration = Duration::from_secs(24 * 3600);
+/// How long a removal waits for live edges that do not drop the name. They drop it later, like those that are away, before anything
+/// newer of that name.
+const PATIENCE_WITH_EDGES: Duration = Duration::from_secs(3600);
 /// How long to wait for a CA that does not take a revocation, or for edges whose report does not wake us.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
@@ -29,14 +32,33 @@ pub(crate) async fn remove(shared: &Shared, claimed: Claimed) -> Result<(), Erro
     Ok(())
 }
 
-/// Did every live edge report it gone? Stale ones drop it when they return, before anything newer of that name.
+/// Did every live edge report it gone? Those that are stale or out of order as a whole drop it when they are back, before anything newer
+/// of that name.
 async fn withdrawn(shared: &Shared, claimed: &Claimed) -> Result<bool, Error> {
     if shared.config.deployment == Deployment::Stored {
         return Ok(true);
     }
-    let status = shared.store.deployment(claimed.domain.id).await?;
-    Ok(status.revision.is_none()
-        || (status.tombstone && status.behind == 0 && status.refused.is_empty()))
+    let domain = &claimed.domain;
+    let status = shared.store.deployment(domain.id).await?;
+    if status.revision.is_none() {
+        return Ok(true);
+    }
+    if !status.tombstone || (status.behind == 0 && status.refused.is_empty()) {
+        return Ok(status.tombstone);
+    }
+    let waited = waited(&shared.clock, domain).unwrap_or_default();
+    if waited < PATIENCE_WITH_EDGES || shared.store.are_ages_doubtful().await? {
+        return Ok(false);
+    }
+    let refusals: Vec<_> =
+        status.refused.iter().map(|(edge, note)| format!("{edge}: {note}")).collect();
+    tracing::warn!(
+        domain = %domain.name,
+        edges_behind = status.behind,
+        refused = refusals.join("; "),
+        "removed although live edges did not drop it within an hour"
+    );
+    Ok(true)
 }
 
 /// Is the revocation done, or not worth waiting for any longer?
@@ -63,10 +85,17 @@ fn is_past(clock: &StoreClock, domain: &Domain) -> bool {
     if clock.doubts_ages() {
         return false;
     }
-    let (domain, now) = (clock.retold(domain), clock.now());
-    let expired = domain.certificate.is_none_or(|certificate| certificate.not_after <= now);
-    let waited = domain.removing_since.map_or(Duration::ZERO, |since| now.since(since));
-    expired || waited >= PATIENCE_WITH_CA
+    let (told, now) = (clock.retold(domain), clock.now());
+    let expired = told.certificate.is_none_or(|certificate| certificate.not_after <= now);
+    expired || waited(clock, domain).is_some_and(|waited| waited >= PATIENCE_WITH_CA)
+}
+
+/// How long it has been being removed; none where the clock may be wrong.
+fn waited(clock: &StoreClock, domain: &Domain) -> Option<Duration> {
+    if clock.doubts_ages() {
+        return None;
+    }
+    clock.retold(domain).removing_since.map(|since| clock.now().since(since))
 }
 
 #[cfg(test)]

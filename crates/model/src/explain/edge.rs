@@ -2,12 +2,26 @@
 
 use super::dns::{self, Now};
 use super::{Answer, Who, at};
-use crate::{Domain, Facts, Note};
+use crate::{Domain, EdgeFacts, EdgeTrouble, Facts, Note};
 
 pub(super) fn active(domain: &Domain, facts: &Facts) -> Answer {
-    match Now::of(facts) {
-        Now::Wrong(note) | Now::Blind(note) => pointed_away(domain, facts, note),
-        Now::Right | Now::Unknown => Answer::new(
+    let is_known = !facts.stored_only && !facts.edges_unknown;
+    if is_known && facts.edges.serving == 0 {
+        return unserved(domain, &facts.edges);
+    }
+    match (Now::of(facts), &facts.edges.broken) {
+        (Now::Wrong(note) | Now::Blind(note), _) => pointed_away(domain, facts, note),
+        (Now::Right | Now::Unknown, Some(trouble)) if is_known => {
+            let EdgeFacts { live, serving, .. } = facts.edges;
+            let summary = format!(
+                "{}, by {serving} of {live} live edges, not by `{}`: {}",
+                standing(domain, facts),
+                trouble.edge,
+                trouble.note.detail
+            );
+            Answer::new(Who::Operator, trouble.cause(), summary, trouble.fix())
+        }
+        (Now::Right | Now::Unknown, _) => Answer::new(
             Who::Nobody,
             "active",
             format!("{}.", standing(domain, facts)),
@@ -61,21 +75,57 @@ pub(super) fn stored(domain: &Domain) -> Answer {
 }
 
 pub(super) fn deploying(domain: &Domain, facts: &Facts) -> Answer {
+    match facts.edges.serving {
+        0 => unserved(domain, &facts.edges),
+        _ => applying(domain, &facts.edges),
+    }
+}
+
+impl EdgeTrouble {
+    const fn cause(&self) -> &'static str {
+        if self.is_whole { "edge-error" } else { "edge-refused" }
+    }
+
+    fn fix(&self) -> String {
+        format!(
+            "Mend edge `{0}`: `holdfast edge show {0}` says what is wrong there; it is tried again by itself.",
+            self.edge
+        )
+    }
+}
+
+/// It has its certificate, and no edge serves it.
+fn unserved(domain: &Domain, edges: &EdgeFacts) -> Answer {
     let (name, group) = (&domain.name, &domain.edge_group);
-    if facts.edges.live == 0 {
-        return Answer::new(
+    match &edges.broken {
+        _ if edges.live == 0 => Answer::new(
             Who::Operator,
             "no-live-edge",
             format!("{name} has its certificate, but no edge of group `{group}` reported lately."),
             format!(
                 "Start an edge agent in group `{group}`, or see `holdfast edge list` for why none is live."
             ),
-        );
+        ),
+        Some(trouble) if edges.behind == 0 => Answer::new(
+            Who::Operator,
+            trouble.cause(),
+            format!(
+                "{name} has its certificate, but no live edge serves it; `{}` says: {}",
+                trouble.edge, trouble.note.detail
+            ),
+            trouble.fix(),
+        ),
+        _ => applying(domain, edges),
     }
-    let summary = format!(
-        "{} of {} live edges are still taking {name}.",
-        facts.edges.behind, facts.edges.live
-    );
+}
+
+/// Live edges are taking it; those that are out of order are not waited for.
+fn applying(domain: &Domain, edges: &EdgeFacts) -> Answer {
+    let mut summary =
+        format!("{} of {} live edges are still taking {}.", edges.behind, edges.live, domain.name);
+    if let Some(EdgeTrouble { edge, note, .. }) = &edges.broken {
+        summary = format!("{summary} `{edge}` is not waited for: {}", note.detail);
+    }
     Answer::new(
         Who::Holdfast,
         "edges-applying",

@@ -51,12 +51,27 @@ pub struct QueueFacts {
 }
 
 /// What the edges of its group say.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EdgeFacts {
     /// Edges that reported lately.
     pub live: u32,
     /// Of those, how many do not serve the newest certificate yet.
     pub behind: u32,
+    /// Of those, how many serve it.
+    pub serving: u32,
+    /// The first live edge that does not serve it and says why.
+    pub broken: Option<EdgeTrouble>,
+}
+
+/// Why an edge does not serve a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EdgeTrouble {
+    /// The edge's name.
+    pub edge: String,
+    /// Its words.
+    pub note: Note,
+    /// Is the edge out of order as a whole? Else it refuses this one name.
+    pub is_whole: bool,
 }
 
 /// What keeps the whole installation from going on.

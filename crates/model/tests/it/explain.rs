@@ -1,7 +1,8 @@
 //! Every state is explained: a cause, a fix, somebody to act.
 
 use holdfast_model::{
-    EdgeFacts, Facts, Note, Obstacle, QueueFacts, QueuePlace, State, Timestamp, Who, explain,
+    EdgeFacts, EdgeTrouble, Facts, Note, Obstacle, QueueFacts, QueuePlace, State, Timestamp, Who,
+    explain,
 };
 
 use crate::kit::domain;
@@ -61,8 +62,49 @@ fn a_wrong_record_is_the_customers() {
 fn no_live_edge_is_the_operators() {
     let answer = explain(&domain(State::CertificateDeploying), &Facts::default());
     assert_eq!((answer.who, answer.cause.as_str()), (Who::Operator, "no-live-edge"));
-    let facts = Facts { edges: EdgeFacts { live: 2, behind: 1 }, ..Facts::default() };
+    let facts = edges(2, 1, 0, None);
     assert_eq!(explain(&domain(State::CertificateDeploying), &facts).who, Who::Holdfast);
+}
+
+fn edges(live: u32, behind: u32, serving: u32, broken: Option<bool>) -> Facts {
+    let note = Note::new("edge-reload-failed", "the reload failed: exit status: 1");
+    let broken = broken.map(|is_whole| EdgeTrouble { edge: "fra-1".into(), note, is_whole });
+    let edges = EdgeFacts { live, behind, serving, broken };
+    Facts { edges, ..Facts::default() }
+}
+
+#[test]
+fn an_edge_that_is_out_of_order_is_named_with_its_words() {
+    for state in [State::CertificateDeploying, State::Active] {
+        for (is_whole, cause) in [(true, "edge-error"), (false, "edge-refused")] {
+            let answer = explain(&domain(state), &edges(1, 0, 0, Some(is_whole)));
+            assert_eq!((answer.who, answer.cause.as_str()), (Who::Operator, cause), "{state}");
+            assert!(answer.summary.contains("`fra-1` says: the reload failed"), "{answer:?}");
+            assert!(answer.fix.contains("holdfast edge show fra-1"), "{answer:?}");
+        }
+    }
+    // Another one is still applying: the broken one is named, and not waited for.
+    let answer = explain(&domain(State::CertificateDeploying), &edges(2, 1, 0, Some(true)));
+    assert_eq!((answer.who, answer.cause.as_str()), (Who::Holdfast, "edges-applying"));
+    assert!(answer.summary.contains("`fra-1` is not waited for"), "{answer:?}");
+}
+
+#[test]
+fn active_is_served_only_while_an_edge_serves_it() {
+    let ask = |facts: &Facts| {
+        let answer = explain(&domain(State::Active), facts);
+        (answer.cause, answer.who)
+    };
+    let is = |cause: &str, who| (cause.to_owned(), who);
+    assert_eq!(ask(&edges(2, 0, 2, None)), is("active", Who::Nobody));
+    // A new edge that is still applying is no reason to act.
+    assert_eq!(ask(&edges(2, 1, 1, None)), is("active", Who::Nobody));
+    assert_eq!(ask(&edges(2, 0, 1, Some(true))), is("edge-error", Who::Operator));
+    assert_eq!(ask(&edges(0, 0, 0, None)), is("no-live-edge", Who::Operator));
+    assert_eq!(ask(&edges(1, 1, 0, None)), is("edges-applying", Who::Holdfast));
+    // Where no edge was asked, nothing is said against it.
+    let unread = Facts { edges_unknown: true, ..Facts::default() };
+    assert_eq!(ask(&unread), is("active", Who::Nobody));
 }
 
 #[test]

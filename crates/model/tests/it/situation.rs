@@ -1,8 +1,8 @@
 //! What `explain` says follows from what is known now: a table of situations, and what holds for each combination of them.
 
 use holdfast_model::{
-    Domain, Explanation, Facts, Note, QueueFacts, QueuePlace, State, Timestamp, Wanted, Who,
-    explain,
+    Domain, EdgeFacts, Explanation, Facts, Note, QueueFacts, QueuePlace, State, Timestamp, Wanted,
+    Who, explain,
 };
 
 use crate::kit::{certificate, domain};
@@ -131,7 +131,8 @@ fn known(dns: Dns, queue: Queue, edges: Edges) -> Facts {
         required: REQUIRED.into(),
         ..Facts::default()
     };
-    (facts.edges.live, facts.edges.behind) = (live, behind);
+    let serving = live - behind;
+    facts.edges = EdgeFacts { live, behind, serving, broken: None };
     facts
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holdfast_model::{ClockStep, Domain, State, Timestamp};
-use holdfast_store::{Account, COUNTED, Edge, Ending, OpenTransaction, Webhook};
+use holdfast_store::{Account, COUNTED, Edge, Ending, OpenTransaction, PROXY_DOWN, Webhook};
 
 use super::{Alert, Facts, SHOWN, Severity};
 use crate::database::{LARGE_LOG_FIX, Trouble, large_log as large_log_of};
@@ -244,8 +244,11 @@ pub(super) fn edge(facts: &Facts<'_>, edge: &Edge) -> Vec<Alert> {
         alerts.push(alert("edge-behind", Severity::Warning, detail, log.clone()));
     }
     if let Some(note) = &edge.last_error {
+        // Its visitors get nothing.
+        let is_down = note.code == PROXY_DOWN;
+        let severity = if is_down { Severity::Critical } else { Severity::Warning };
         let detail = format!("Edge `{name}` says: {}", note.detail);
-        alerts.push(alert("edge-error", Severity::Warning, detail, log));
+        alerts.push(alert("edge-error", severity, detail, log));
     }
     // One that only looks refuses everything, as it was told to.
     if edge.refusals > 0 && edge.agent.mode.as_deref() != Some("observe") {

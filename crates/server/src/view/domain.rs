@@ -12,7 +12,7 @@ use super::{CertificateView, NoteView, RecordView, alternatives};
 use crate::auth::Caller;
 use crate::openapi::StateName;
 
-/// What the edges were last seen serving.
+/// What is served at the edges that are live and whose proxies answer.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Serving {
     /// SHA-256 of the leaf, lower-case hex.
@@ -32,15 +32,16 @@ pub(crate) struct Serving {
 pub(crate) struct ServingEdges {
     /// Reported lately.
     live: u32,
-    /// Of those, do not show the newest yet.
+    /// Of those, do not show the newest.
     behind: u32,
 }
 
 impl Serving {
-    /// What a deployment says of a domain; none when nothing was seen.
+    /// What a deployment says of a domain; none when no edge that could serve it now was seen to.
     pub(crate) fn of(deployment: DeploymentStatus) -> Option<Self> {
         let Seen { sha256, not_after, at } = deployment.seen?;
-        let edges = ServingEdges { live: deployment.live, behind: deployment.behind };
+        let behind = deployment.live.saturating_sub(deployment.serving);
+        let edges = ServingEdges { live: deployment.live, behind };
         Some(Self { sha256, not_after, seen_at: at, edges })
     }
 }
@@ -69,7 +70,7 @@ pub(crate) struct DomainView {
     /// Where it stands.
     #[schema(value_type = StateName)]
     state: String,
-    /// What the edges were last seen serving; null before, and with `[edge] mode = "none"`.
+    /// What live edges are seen serving; null before, while none serves anything for it, and with `[edge] mode = "none"`.
     serving: Option<Serving>,
     /// How often this state was tried.
     attempt: u32,

@@ -127,7 +127,7 @@ macro_rules! status {
             live!(),
             " AS live,
         e.epoch = r.epoch AND e.revision >= p.revision IS TRUE AS reached,
-        e.error_code AS complaint_code, e.error_detail AS complaint_detail, (e.last_seen_at > p.updated_at OR p.updated_at > clock_timestamp()) IS TRUE AS heard,
+        e.error_code AS complaint_code, e.error_detail AS complaint_detail,
         o.sha256 AS seen_sha256, o.error_code, o.error_detail, o.seen_at,
         (SELECT max(s.not_after) FROM certificate s WHERE s.sha256 = o.sha256) AS seen_not_after
     FROM domain d CROSS JOIN revision r

@@ -7,7 +7,7 @@ use holdfast_model::{DomainId, Note, Timestamp};
 use super::{Fields, corrupt};
 use crate::{
     Adoption, Asked, CertificateId, Change, DeploymentStatus, Edge, EdgeAgent, EdgeId,
-    EdgeIdentity, Found, Refusal, Result, Revision, Seen, Stranger,
+    EdgeIdentity, Found, PROXY_DOWN, Refusal, Result, Revision, Seen, Stranger,
 };
 
 pub(crate) fn revision(row: &impl Fields) -> Result<Revision> {
@@ -93,7 +93,7 @@ pub(crate) struct EdgeView {
     error: Option<Note>,
     seen_at: Option<Timestamp>,
     not_after: Option<Timestamp>,
-    /// What it said of itself as a whole since the deployment.
+    /// What it last said of itself as a whole.
     complaint: Option<Note>,
 }
 
@@ -148,7 +148,6 @@ pub(crate) fn reports(rows: &[impl Fields]) -> Result<HashMap<DomainId, Deployme
 
 fn view(row: &impl Fields) -> Result<Option<EdgeView>> {
     let Some(edge) = row.maybe_text("edge")? else { return Ok(None) };
-    let heard = row.flag("heard")?;
     Ok(Some(EdgeView {
         edge,
         live: row.flag("live")?,
@@ -157,43 +156,40 @@ fn view(row: &impl Fields) -> Result<Option<EdgeView>> {
         error: row.note("error_code", "error_detail")?,
         seen_at: row.maybe_at("seen_at")?,
         not_after: row.maybe_at("seen_not_after")?,
-        complaint: row
-            .note("complaint_code", "complaint_detail")?
-            .filter(|note| heard && is_helpless(note)),
+        complaint: row.note("complaint_code", "complaint_detail")?,
     }))
 }
 
-/// Can an edge that says this of itself do nothing at all? Other complaints are about what it is told, and it works on.
-fn is_helpless(complaint: &Note) -> bool {
-    matches!(&*complaint.code, "edge-proxy-unreachable" | "edge-disk")
-}
-
 fn add(status: &mut DeploymentStatus, desired: Option<&str>, deployed: Deployed, view: EdgeView) {
-    if let (Some(sha256), Some(at)) = (&view.sha256, view.seen_at.map(|at| at.min(deployed.now)))
-        && status.seen.as_ref().is_none_or(|before| before.at < at)
-    {
-        status.seen = Some(Seen { sha256: sha256.clone(), not_after: view.not_after, at });
-    }
     if !view.live {
         return;
     }
     status.live += 1;
+    // What was seen before a proxy went away is not served now.
+    let is_down = view.complaint.as_ref().is_some_and(|note| note.code == PROXY_DOWN);
+    if let (Some(sha256), Some(at)) = (&view.sha256, view.seen_at.map(|at| at.min(deployed.now)))
+        && !is_down
+        && status.seen.as_ref().is_none_or(|before| before.at < at)
+    {
+        status.seen = Some(Seen { sha256: sha256.clone(), not_after: view.not_after, at });
+    }
     // A report from before the deployment says nothing of it: neither that the name is gone nor that it is refused.
     let looked_since = deployed.was_before(&view);
     let as_desired = match desired {
-        Some(_) => view.sha256.as_deref() == desired,
+        Some(_) => !is_down && view.sha256.as_deref() == desired,
         // A look that failed is not one that saw nothing.
         None => view.sha256.is_none() && view.error.is_none() && (view.reached || looked_since),
     };
-    // One that can do nothing at all, its proxy being gone perhaps, is not waited for: it would hold up all the others' domains.
-    let refusal = view.error.filter(|_| looked_since);
-    let refusal = refusal.or(view.complaint.filter(|_| desired.is_some()));
-    match refusal {
+    // Where the whole proxy is away, what was seen of one name says nothing more.
+    let refusal = view.error.filter(|_| looked_since && !is_down);
+    match (refusal, view.complaint) {
         // Nothing was deployed: nobody can be behind.
         _ if status.revision.is_none() => {}
         _ if as_desired => status.serving += 1,
-        Some(note) => status.refused.push((view.edge, note)),
-        None => status.behind += 1,
+        (Some(note), _) => status.refused.push((view.edge, note)),
+        // One that is out of order as a whole would hold up the domains of all the others.
+        (None, Some(note)) => status.broken.push((view.edge, note)),
+        (None, None) => status.behind += 1,
     }
 }
 

@@ -123,7 +123,7 @@ macro_rules! status {
     SELECT d.id AS domain, r.epoch, p.revision AS deployed, p.certificate_id, p.updated_at, c.sha256 AS desired,
         $2 + 30000000 AS now, e.name AS edge,
         coalesce(e.last_seen_at > $2 AND e.last_seen_at <= $2 + 35000000, 0) AS live, coalesce(e.epoch = r.epoch AND e.revision >= p.revision, 0) AS reached,
-        e.error_code AS complaint_code, e.error_detail AS complaint_detail, coalesce(e.last_seen_at > p.updated_at OR p.updated_at > $2 + 30000000, 0) AS heard,
+        e.error_code AS complaint_code, e.error_detail AS complaint_detail,
         o.sha256 AS seen_sha256, o.error_code, o.error_detail, o.seen_at,
         (SELECT max(s.not_after) FROM certificate s WHERE s.sha256 = o.sha256) AS seen_not_after
     FROM domain d JOIN revision r

@@ -17,7 +17,7 @@ use crate::{
     row::Fields as _,
 };
 
-const LOCK: &str = "SELECT id, edge_group FROM edge WHERE name = $1 FOR UPDATE";
+const LOCK: &str = "SELECT id, edge_group, error_code FROM edge WHERE name = $1 FOR UPDATE";
 
 const REVOKE: &str = "
     UPDATE token SET revoked_at = clock_timestamp() WHERE edge = $1 AND scope = 'edge' AND revoked_at IS NULL RETURNING name";
@@ -39,10 +39,18 @@ impl PostgresStore {
         let (name, group) = (new.name.as_str(), new.group.as_str());
         let mut transaction = self.pool.begin("register an edge").await?;
         let before = locked(&mut transaction, name).await?;
-        let moved = before.filter(|(_, of)| *of != group);
-        if let Some((id, of)) = &moved {
-            forget(&mut transaction, *id, of).await?;
-        }
+        let (moved, is_mended) = match &before {
+            Some(known) if known.group != group => {
+                forget(&mut transaction, known.id, &known.group).await?;
+                (true, false)
+            }
+            // What it complained of is forgotten with the registration.
+            Some(known) if known.complains => {
+                transaction.execute(sql(NUDGE).bind(group)).await?;
+                (false, true)
+            }
+            _ => (false, false),
+        };
         let register = sql(REGISTER).bind(Uuid::now_v7()).bind(name).bind(group);
         if transaction.execute(register).await?.rows_affected() == 0 {
             // One of another group came between our look and our write.
@@ -50,15 +58,17 @@ impl PostgresStore {
             return Err(Error::HolderVanished);
         }
         around(Point::STORE_OBSERVE, transaction.commit()).await?;
-        if moved.is_some() {
+        if moved {
             self.herald.tell(&[Topic::Work, Topic::Deployments]);
+        } else if is_mended {
+            self.herald.tell(&[Topic::Work]);
         }
         Ok(())
     }
 
     pub(super) async fn dismiss(&self, name: &str, actor: &Actor) -> Result<Option<RemovedEdge>> {
         let mut transaction = self.pool.begin("remove an edge").await?;
-        let Some((id, group)) = locked(&mut transaction, name).await? else {
+        let Some(Known { id, group, .. }) = locked(&mut transaction, name).await? else {
             transaction.abandon().await?;
             return Ok(None);
         };
@@ -101,12 +111,17 @@ impl PostgresStore {
     }
 }
 
-async fn locked(
-    transaction: &mut Transaction<'_, Postgres>,
-    name: &str,
-) -> Result<Option<(Uuid, String)>> {
-    let row = transaction.row(sql(LOCK).bind(name)).await?;
-    row.map(|row| Ok((row.id("id")?, row.text("edge_group")?))).transpose()
+/// An edge that was there before.
+struct Known {
+    id: Uuid,
+    group: String,
+    complains: bool,
+}
+
+async fn locked(transaction: &mut Transaction<'_, Postgres>, name: &str) -> Result<Option<Known>> {
+    let Some(row) = transaction.row(sql(LOCK).bind(name)).await? else { return Ok(None) };
+    let complains = row.maybe_text("error_code")?.is_some();
+    Ok(Some(Known { id: row.id("id")?, group: row.text("edge_group")?, complains }))
 }
 
 async fn forget(

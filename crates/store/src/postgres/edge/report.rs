@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::sql;
 use crate::{
-    Actor, EdgeId, EdgeReport, Error, Observation, Result, Topic, UNUSABLE,
+    Actor, EdgeId, EdgeReport, Error, Observation, PROXY_DOWN, Result, Topic, UNUSABLE,
     pool::Statement,
     postgres::{PostgresStore, domain::due_unless_claimed, stranger},
     row::Fields as _,
@@ -26,11 +26,12 @@ const OPEN: &str = "
 
 /// The report is kept, and what waits for it becomes due: domains being deployed, those being removed, and those whose deployment had
 /// failed but are served now; also those at rest whose certificate the edge cannot load. What a failing edge repeats must not drive them
-/// round and round. The domains' rows are locked before
+/// round and round. When the edge begins or ceases to complain of itself, the first thousand that are being deployed in its group are
+/// due: of more, each looks again by itself. The domains' rows are locked before
 /// anything is kept of them: one that is gone meanwhile is seen to be, and leaves nothing behind.
 const OBSERVE: &str = concat!(
     "WITH before AS (
-        SELECT e.id, e.name, e.edge_group, e.epoch, e.revision, CASE WHEN r.epoch = $2 AND r.number < $3 THEN 0 ELSE $3 END AS up_to
+        SELECT e.id, e.name, e.edge_group, e.epoch, e.revision, e.error_code AS complaint, CASE WHEN r.epoch = $2 AND r.number < $3 THEN 0 ELSE $3 END AS up_to
         FROM edge e, revision r WHERE e.id = $1 FOR UPDATE OF e),
     counted AS (
         UPDATE edge_session s SET session = $10, sequence = $11 FROM before b
@@ -44,9 +45,16 @@ const OBSERVE: &str = concat!(
         SELECT p.domain_id FROM deployment p WHERE p.edge_group = (SELECT edge_group FROM current) AND p.certificate_id IS NULL
             AND p.revision > (SELECT CASE WHEN epoch = $2 THEN revision ELSE 0 END FROM current)
             AND p.revision <= (SELECT up_to FROM current)),
+    turned AS (
+        SELECT edge_group FROM current
+        WHERE (complaint IS NULL) <> ($4::text IS NULL) OR (complaint = $14) IS DISTINCT FROM ($4 = $14)),
+    deploying AS (
+        SELECT few.id FROM turned CROSS JOIN LATERAL (
+            SELECT d.id FROM domain d WHERE d.state = 'CertificateDeploying' AND d.edge_group = turned.edge_group
+                AND d.removed_at IS NULL LIMIT 1000) few),
     alive AS (
         SELECT d.id, d.state, d.removing_since, d.certificate_id FROM domain d
-        WHERE d.id = ANY (ARRAY(SELECT domain_id FROM said UNION SELECT domain_id FROM gone)) AND d.removed_at IS NULL
+        WHERE d.id = ANY (ARRAY(SELECT domain_id FROM said UNION SELECT domain_id FROM gone UNION SELECT id FROM deploying)) AND d.removed_at IS NULL
           AND d.edge_group = (SELECT edge_group FROM current)
         ORDER BY d.id FOR NO KEY UPDATE OF d),
     kept AS (
@@ -164,4 +172,5 @@ fn observed(edge: EdgeId, report: &EdgeReport) -> Statement<Postgres> {
         .bind(report.order.map(|order| order.sequence))
         .bind(report.mode.clone())
         .bind(UNUSABLE)
+        .bind(PROXY_DOWN)
 }

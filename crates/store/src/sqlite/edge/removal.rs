@@ -15,12 +15,12 @@ use crate::{
     sqlite::{SqliteStore, Tx, domain::due_unless_claimed, event, now, time},
 };
 
-const KNOWN: &str = "SELECT id, edge_group FROM edge WHERE name = $1";
+const KNOWN: &str = "SELECT id, edge_group, error_code FROM edge WHERE name = $1";
 const REVOKE: &str = "
     UPDATE token SET revoked_at = $2 WHERE edge = $1 AND scope = 'edge' AND revoked_at IS NULL RETURNING name";
 
 /// What waits for it need not. Of very many, and of those being removed, each looks again by itself soon.
-const NUDGE: &str = concat!(
+pub(super) const NUDGE: &str = concat!(
     "UPDATE domain SET nudged = 1, ",
     due_unless_claimed!(),
     " WHERE id IN (SELECT id FROM domain WHERE state = 'CertificateDeploying' AND edge_group = $1 AND removed_at IS NULL LIMIT 1000)"
@@ -31,22 +31,32 @@ impl SqliteStore {
     pub(super) async fn take_in(&self, new: &NewEdge) -> Result<()> {
         let (name, group) = (new.name.as_str(), new.group.as_str());
         let mut transaction = self.writer.begin("register an edge").await?;
-        let moved = known(&mut transaction, name).await?.filter(|(_, of)| *of != group);
-        if let Some((id, of)) = &moved {
-            forget(&mut transaction, *id, of).await?;
-        }
+        let (moved, is_mended) = match &known(&mut transaction, name).await? {
+            Some(known) if known.group != group => {
+                forget(&mut transaction, known.id, &known.group).await?;
+                (true, false)
+            }
+            // What it complained of is forgotten with the registration.
+            Some(known) if known.complains => {
+                transaction.execute(sql(NUDGE).bind(group).bind(time(now()))).await?;
+                (false, true)
+            }
+            _ => (false, false),
+        };
         let register = sql(REGISTER).bind(Uuid::now_v7()).bind(name).bind(group).bind(time(now()));
         transaction.execute(register).await?;
         around(Point::STORE_OBSERVE, transaction.commit()).await?;
-        if moved.is_some() {
+        if moved {
             self.tell(&[Topic::Work, Topic::Deployments]);
+        } else if is_mended {
+            self.tell(&[Topic::Work]);
         }
         Ok(())
     }
 
     pub(super) async fn dismiss(&self, name: &str, actor: &Actor) -> Result<Option<RemovedEdge>> {
         let mut transaction = self.writer.begin("remove an edge").await?;
-        let Some((id, group)) = known(&mut transaction, name).await? else {
+        let Some(Known { id, group, .. }) = known(&mut transaction, name).await? else {
             transaction.abandon().await?;
             return Ok(None);
         };
@@ -89,9 +99,17 @@ impl SqliteStore {
     }
 }
 
-async fn known(transaction: &mut Tx, name: &str) -> Result<Option<(Uuid, String)>> {
-    let row = transaction.row(sql(KNOWN).bind(name)).await?;
-    row.map(|row| Ok((row.id("id")?, row.text("edge_group")?))).transpose()
+/// An edge that was there before.
+struct Known {
+    id: Uuid,
+    group: String,
+    complains: bool,
+}
+
+async fn known(transaction: &mut Tx, name: &str) -> Result<Option<Known>> {
+    let Some(row) = transaction.row(sql(KNOWN).bind(name)).await? else { return Ok(None) };
+    let complains = row.maybe_text("error_code")?.is_some();
+    Ok(Some(Known { id: row.id("id")?, group: row.text("edge_group")?, complains }))
 }
 
 async fn forget(transaction: &mut Tx, edge: Uuid, group: &str) -> Result<()> {

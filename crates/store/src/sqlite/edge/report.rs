@@ -4,9 +4,10 @@ use holdfast_gateway::point::{Point, around};
 use holdfast_model::Note;
 use uuid::Uuid;
 
-use super::sql;
+use super::{removal, sql};
 use crate::{
-    Actor, EdgeId, EdgeReport, Error, Observation, ReportOrder, Result, Topic, UNUSABLE,
+    Actor, EdgeId, EdgeReport, Error, Observation, PROXY_DOWN, ReportOrder, Result, Topic,
+    UNUSABLE,
     row::{Fields as _, revision},
     sqlite::{SqliteStore, Tx, domain::due_unless_claimed, now, stranger, time},
 };
@@ -20,7 +21,7 @@ const OPENED: &str = "SELECT opened FROM edge_session WHERE edge_id = $1";
 const COUNT: &str = "
     UPDATE edge_session SET session = $2, sequence = $3 WHERE edge_id = $1 AND (session, sequence) <= ($2, $3)";
 const BEFORE: &str = "
-    SELECT e.name, e.edge_group, e.epoch, e.revision, CASE WHEN r.epoch = $2 AND r.number < $3 THEN 0 ELSE $3 END AS up_to
+    SELECT e.name, e.edge_group, e.epoch, e.revision, e.error_code, CASE WHEN r.epoch = $2 AND r.number < $3 THEN 0 ELSE $3 END AS up_to
     FROM edge e, revision r WHERE e.id = $1";
 const HEARD: &str = "
     UPDATE edge SET last_seen_at = $2, epoch = $3, revision = $4, error_code = $5, error_detail = $6,
@@ -89,6 +90,10 @@ async fn take(
     let up_to = before.number("up_to")?;
     hear(transaction, edge, report, up_to).await?;
     let mut nudged = 0;
+    if has_turned(before.maybe_text("error_code")?.as_deref(), report.error.as_ref()) {
+        let nudge = sql(removal::NUDGE).bind(group.as_str()).bind(time(now()));
+        nudged += transaction.execute(nudge).await?.rows_affected();
+    }
     for observation in &report.observations {
         nudged += see(transaction, edge, observation).await?;
     }
@@ -103,6 +108,13 @@ async fn take(
     let told = stranger::end(transaction, edge, &name, &report.adopted, actor).await?;
     let topics = [(nudged > 0, Topic::Work), (told, Topic::Events)];
     Ok(topics.into_iter().filter_map(|(concerned, topic)| concerned.then_some(topic)).collect())
+}
+
+/// Did the edge begin or cease to complain of itself, or of its proxy? Then what is being deployed in its group is looked at again.
+fn has_turned(before: Option<&str>, now: Option<&Note>) -> bool {
+    let (was_down, is_down) =
+        (before == Some(PROXY_DOWN), now.is_some_and(|note| note.code == PROXY_DOWN));
+    before.is_some() != now.is_some() || was_down != is_down
 }
 
 /// Counts the report; false for one that comes after a later one.
