@@ -24,6 +24,9 @@ pub struct DevnetConfig {
     pub edge: Vec<IpAddr>,
     /// The host in the CA's URLs; without it the address it listens on.
     pub host: Option<String>,
+    /// The beginning of the CA's URLs (`https://127.0.0.1:4000`), where a proxy stands before it; without it the host and the
+    /// port it listens on.
+    pub base: Option<String>,
     /// Whether a new account must agree to the terms of service.
     pub terms: bool,
     /// Keys for external account binding.
@@ -56,6 +59,7 @@ impl Default for DevnetConfig {
             data: None,
             edge: vec![Ipv4Addr::LOCALHOST.into()],
             host: None,
+            base: None,
             terms: true,
             external_accounts: Vec::new(),
             external_account_required: false,

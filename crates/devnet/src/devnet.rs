@@ -42,6 +42,8 @@ impl Devnet {
         let kept = keep(&config).await?;
         let host = host(&config, ca_address);
         let tls = kept.authority.server_config(&hosts(&host))?;
+        let own = || format!("https://{}", authority(&host, ca_address.port()));
+        let base = config.base.clone().unwrap_or_else(own);
         let (faults, stop) = (Faults::default(), CancellationToken::new());
         let zone = Zone::new(config.edge.clone(), kept.journal.clone(), &kept.lines)?;
         let served = server.serve(zone.clone(), faults.clone(), stop.clone());
@@ -54,7 +56,7 @@ impl Devnet {
             lines: &kept.lines,
             resolver: Resolver::new(reachable(dns_address)),
             stop,
-            base: format!("https://{}", authority(&host, ca_address.port())),
+            base,
         });
         let listener = TlsListener::new(tcp, tls);
         let tasks = vec![tokio::spawn(served), tokio::spawn(ca::serve(listener, ca.clone()))];

@@ -2,7 +2,7 @@
 //!
 //! Everything started here ends with the test, also when the test panics or its process is killed: children ask the
 //! kernel to be killed when their parent dies, and directories left behind are removed by the next run. Fakes
-//! are not found here; a missing program is an error, never a skipped test.
+//! are not found here (a `LyingCa` is a real CA behind a proxy); a missing program is an error, never a skipped test.
 //!
 //! Tests should `unwrap()` rather than return errors: logs of the peers are printed when a test panics.
 
@@ -10,6 +10,7 @@ mod challtestsrv;
 mod eventually;
 mod faketime;
 mod haproxy;
+mod lying_ca;
 mod nginx;
 mod pace;
 mod pebble;
@@ -29,6 +30,7 @@ pub use self::challtestsrv::ChallTestSrv;
 pub use self::eventually::eventually;
 pub use self::faketime::Faketime;
 pub use self::haproxy::Haproxy;
+pub use self::lying_ca::{Endpoint, Lie, LyingCa};
 pub use self::nginx::Nginx;
 pub use self::pace::pace;
 pub use self::pebble::{Pebble, PebbleConfig};

@@ -76,6 +76,11 @@ impl Pebble {
         format!("https://{}/dir", self.acme)
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.acme
+    }
+
     /// PEM of the root behind its own TLS.
     pub fn tls_root_pem(&self) -> &str {
         &self.pki.root_pem

@@ -5,6 +5,7 @@
 mod challtestsrv;
 mod eventually;
 mod faketime;
+mod lying_ca;
 mod orphan;
 mod pebble;
 mod port;
