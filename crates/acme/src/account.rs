@@ -71,7 +71,7 @@ impl Ca {
         let account = self.journaled().await?;
         let directory = Directory::read(&self.0.transport, self.directory()).await?;
         self.note_terms(&directory).await?;
-        let url = match account.url.clone() {
+        let url = match self.askable(&account) {
             Some(url) => url,
             None => self.register(&directory, &account).await?,
         };
@@ -79,6 +79,19 @@ impl Ca {
         let session = Session::new(&self.0.transport, directory, &account, url).await?;
         self.update_contact(&session, &account).await?;
         Ok(session)
+    }
+
+    /// The account's URL, unless an earlier release stored one that is not used: who registers the same key again gets it again.
+    fn askable(&self, account: &Account) -> Option<String> {
+        let url = account.url.clone()?;
+        match self.0.transport.check_url(Point::ACME_ACCOUNT, &url) {
+            Ok(()) => Some(url),
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "the CA is asked for the account's URL again");
+                None
+            }
+        }
     }
 
     async fn journaled(&self) -> Result<Account, Error> {

@@ -63,6 +63,7 @@ impl Ca {
             if !challenge.key_authorization.ends_with(&session.key.thumbprint()) {
                 return Err(Error::KeyChanged);
             }
+            session.transport.check_url(Point::ACME_CHALLENGE, &challenge.url)?;
             let told = session.post(Point::ACME_CHALLENGE, &challenge.url, Some(&json!({}))).await;
             match told {
                 Err(Error::Refused(refusal)) if refusal.may_mean_already_told() => {
@@ -100,6 +101,7 @@ impl Session {
         &self,
         url: &str,
     ) -> Result<(AuthorizationState, Option<Duration>), Error> {
+        self.transport.check_url(Point::ACME_AUTHORIZATION, url)?;
         let answer = self.post(Point::ACME_AUTHORIZATION, url, None).await?;
         Ok((answer.json()?, answer.retry_after))
     }
@@ -110,6 +112,9 @@ impl Session {
         preferred: ChallengeKind,
     ) -> Result<Proof, Error> {
         let at = Point::ACME_AUTHORIZATION;
+        for authorization in &order.state().authorizations {
+            self.transport.check_url(at, &authorization.url)?;
+        }
         let mut authorizations = order.authorizations();
         while let (Some(read), _) = during(at, authorizations.next()).await {
             let authorization = read.map_err(|error| told(at, error))?;
@@ -146,6 +151,7 @@ impl Session {
                 "a challenge's token is not base64url",
             ));
         }
+        self.transport.check_url(Point::ACME_CHALLENGE, &challenge.url)?;
         Ok(NewChallenge {
             kind,
             token: challenge.token.clone(),

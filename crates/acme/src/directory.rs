@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use holdfast_gateway::point::Point;
-use http::Uri;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::Error;
-use crate::transport::{Transport, check_url, malformed};
+use crate::transport::Transport;
 
 /// Where a CA's requests go.
 #[derive(Debug, Clone, Deserialize)]
@@ -40,12 +39,7 @@ impl Directory {
     pub(crate) async fn read(transport: &Transport, url: &str) -> Result<Self, Error> {
         let at = Point::ACME_DIRECTORY;
         let directory: Self = transport.get(at, url).await?.json()?;
-        for url in directory.urls() {
-            let parsed: Uri = url
-                .parse()
-                .map_err(|error| malformed(at, &format!("`{url}` is no URL: {error}")))?;
-            check_url(at, &parsed)?;
-        }
+        transport.lead_to(directory.urls())?;
         Ok(directory)
     }
 

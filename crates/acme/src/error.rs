@@ -7,8 +7,8 @@ use holdfast_gateway::point::Point;
 use holdfast_model::Note;
 
 use crate::certificate::BadCertificate;
-use crate::refusal::asked;
-use crate::{Class, OrderStatus, Refusal};
+use crate::refusal::{asked, is_about_an_order};
+use crate::{BadUrl, Class, OrderStatus, Refusal};
 
 /// The cause of a stop of the whole account.
 const ACCOUNT_UNUSABLE: &str = "acme-account-unusable";
@@ -85,6 +85,16 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// A URL that is neither stored nor asked.
+    #[error("the URL that the CA gave for {} is not used: `{url}` {why}", asked(*.at))]
+    BadUrl {
+        /// The request whose answer has it, or that would go there.
+        at: Point,
+        /// What the CA gave, made fit for a log.
+        url: String,
+        /// What is wrong with it.
+        why: BadUrl,
+    },
     /// None of the proofs we can give.
     #[error("the CA takes neither http-01 nor tls-alpn-01 for this name, only: {0}")]
     NoChallenge(String),
@@ -127,6 +137,11 @@ impl Error {
             Self::Shared(error) => error.class(),
             Self::Unreachable { .. } => Class::Trouble(self.noted("ca-unreachable")),
             Self::Malformed { .. } => Class::Trouble(self.noted("acme-malformed")),
+            // An order that leads nowhere is spent; that it was finalized can only be where its certificate is looked for.
+            Self::BadUrl { at, .. } if is_about_an_order(*at) && *at != Point::ACME_CERTIFICATE => {
+                Class::OrderGone(self.noted("acme-bad-url"))
+            }
+            Self::BadUrl { .. } => Class::Trouble(self.noted("acme-bad-url")),
             Self::NoChallenge(_) => Class::Hopeless(self.noted("acme-no-challenge")),
             Self::KeyChanged => Class::OrderGone(self.noted("acme-order-gone")),
             Self::NotIssued(OrderStatus::Invalid(note)) => Class::OrderGone(note.clone()),
@@ -178,6 +193,31 @@ impl Error {
             }
             // The order stands, but without its link to the certificate.
             Self::Malformed { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Was the CA asked where its directory leads, in vain? Then the directory may have been wrong, or be out of date.
+    pub(crate) fn doubts_the_directory(&self) -> bool {
+        let named = |at: Point| {
+            let named = [
+                Point::ACME_NONCE,
+                Point::ACME_NEW_ACCOUNT,
+                Point::ACME_ACCOUNT,
+                Point::ACME_NEW_ORDER,
+                Point::ACME_KEY_CHANGE,
+                Point::ACME_REVOKE,
+                Point::ACME_RENEWAL_INFO,
+            ];
+            named.contains(&at)
+        };
+        match self {
+            Self::BadUrl { .. } => true,
+            Self::Unreachable { at, .. } | Self::Malformed { at, .. } => named(*at),
+            Self::Refused(refusal) => {
+                named(refusal.at) && matches!(refusal.status, 300..400 | 404 | 405 | 410)
+            }
+            Self::Shared(error) => error.doubts_the_directory(),
             _ => false,
         }
     }

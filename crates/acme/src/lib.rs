@@ -38,3 +38,4 @@ pub use refusal::Refusal;
 pub use request::key_and_csr;
 pub use standing::Standing;
 pub use status::{NewOrder, OrderStatus, Proof, Verdict, Window};
+pub use transport::BadUrl;

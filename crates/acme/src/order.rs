@@ -64,6 +64,7 @@ impl Ca {
         let (made, _) = during(at, session.acme.new_order(&request)).await;
         let order = made.map_err(|error| told(at, error))?;
         let url = order.url().to_owned();
+        session.transport.check_url(at, &url)?;
         session.orders.keep(order);
         Ok(NewOrder { url })
     }
@@ -128,6 +129,7 @@ async fn finalize(
         return Ok(read);
     }
     let at = Point::ACME_FINALIZE;
+    session.transport.check_url(at, &order.state().finalize)?;
     let (finalized, retry_after) = during(at, order.finalize_csr(csr_der)).await;
     match finalized.map_err(|error| told(at, error)) {
         Ok(()) => {
@@ -157,6 +159,9 @@ async fn download(session: Arc<Session>, order_url: &str) -> Result<String, Erro
         return Err(Error::NotIssued(status));
     }
     let at = Point::ACME_CERTIFICATE;
+    if let Some(url) = &order.state().certificate {
+        session.transport.check_url(at, url)?;
+    }
     let (downloaded, _) = during(at, order.certificate()).await;
     let pem = downloaded.map_err(|error| told(at, error))?.unwrap_or_default();
     let chain =
@@ -180,6 +185,7 @@ impl Session {
     ) -> Result<(instant_acme::Order, Option<Duration>), Error> {
         let at = Point::ACME_ORDER;
         self.orders.forget(url);
+        self.transport.check_url(at, url)?;
         let (read, retry_after) = during(at, self.acme.order(url.to_owned())).await;
         Ok((read.map_err(|error| told(at, error))?, retry_after))
     }

@@ -83,15 +83,20 @@ impl Refusal {
     }
 
     fn is_about_an_order(&self) -> bool {
-        let about = [
-            Point::ACME_ORDER,
-            Point::ACME_AUTHORIZATION,
-            Point::ACME_CHALLENGE,
-            Point::ACME_FINALIZE,
-            Point::ACME_CERTIFICATE,
-        ];
-        about.contains(&self.at)
+        is_about_an_order(self.at)
     }
+}
+
+/// Is the request about one order that was made before?
+pub(crate) fn is_about_an_order(at: Point) -> bool {
+    let about = [
+        Point::ACME_ORDER,
+        Point::ACME_AUTHORIZATION,
+        Point::ACME_CHALLENGE,
+        Point::ACME_FINALIZE,
+        Point::ACME_CERTIFICATE,
+    ];
+    about.contains(&at)
 }
 
 /// A request, as people would say it.

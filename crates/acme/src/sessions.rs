@@ -30,6 +30,14 @@ impl Sessions {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Makes no further use of a session, if it is still the one in use.
+    pub(crate) fn end(&self, session: &Arc<Session>) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
+            *current = None;
+        }
+    }
+
     /// Waits until nobody else makes one.
     pub(crate) async fn turn(&self) -> Turn<'_> {
         let seen = self.failures.load(Ordering::Acquire);

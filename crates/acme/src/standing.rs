@@ -1,7 +1,7 @@
 //! What the CA says of the account by the key that we have: a database restored from an old backup may hold a key that the CA
 //! has replaced since, and an account can be deactivated.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use holdfast_gateway::point::Point;
@@ -18,6 +18,14 @@ use crate::{Ca, Error};
 
 /// How often at most an account that is accepted is noted as such: orders are many.
 const ACCEPTED_EVERY: Duration = Duration::from_secs(60);
+
+/// What the CA says against the account.
+enum Objection {
+    /// It knows the account by another URL: the one that we have was wrong.
+    KnownAs(String),
+    /// It does not take the key for it.
+    Because(String),
+}
 
 /// How the account stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +64,14 @@ impl Ca {
                     self.0.store.mark_account(account.id, None).await?;
                     return Ok(Standing::Usable);
                 }
-                Some(why) => reason = why,
+                Some(Objection::KnownAs(other)) if *key == account.key => {
+                    self.known_as(account.id, &url, &other).await?;
+                    return Ok(Standing::Usable);
+                }
+                Some(Objection::KnownAs(other)) => {
+                    reason = format!("its next key is that of another account, {other}");
+                }
+                Some(Objection::Because(why)) => reason = why,
             }
         }
         let note = self.unusable(&url, reason).class().note().clone();
@@ -85,17 +100,33 @@ impl Ca {
         turn.end(self.open().await).map(drop)
     }
 
-    /// An error that cast doubt on the account: is it the account that is at fault?
-    pub(crate) async fn blamed(&self, session: &Session, error: Error) -> Error {
+    /// An error that cast doubt on the account: is it the account that is at fault? Gives a session to ask again with, if it was
+    /// only its URL.
+    pub(crate) async fn blamed(
+        &self,
+        session: &Arc<Session>,
+        error: Error,
+    ) -> Result<Arc<Session>, Error> {
         match self.objection(&session.directory, &session.url, &session.key).await {
-            Ok(Some(reason)) => {
+            Ok(Some(Objection::KnownAs(other))) => {
+                self.known_as(session.id, &session.url, &other).await?;
+                self.0.sessions.end(session);
+                self.session().await
+            }
+            Ok(Some(Objection::Because(reason))) => {
                 let error = self.unusable(&session.url, reason);
                 self.mark(session.id, Some(&error.class().note().detail)).await;
-                error
+                Err(error)
             }
             // It stands, or the CA could not be asked.
-            Ok(None) | Err(_) => error,
+            Ok(None) | Err(_) => Err(error),
         }
+    }
+
+    /// A key belongs to one account: the URL that the CA gives for it now is right, whatever it gave at registration.
+    async fn known_as(&self, id: AccountId, was: &str, url: &str) -> Result<(), Error> {
+        tracing::warn!(was, account = url, "the CA knows the account by another URL");
+        Ok(self.0.store.account_registered(id, url, None).await?)
     }
 
     /// The CA has just done something in the account's name: whatever was said of it before, and by whichever replica, is over.
@@ -133,25 +164,28 @@ impl Ca {
         directory: &Directory,
         url: &str,
         key: &SigningKey,
-    ) -> Result<Option<String>, Error> {
+    ) -> Result<Option<Objection>, Error> {
+        let because = |reason: String| Ok(Some(Objection::Because(reason)));
         let question = json!({ "onlyReturnExisting": true });
         let (at, signer) = (Point::ACME_ACCOUNT, (key, Signer::Key));
         let ask =
             post(&self.0.transport, directory, at, &directory.new_account, signer, Some(&question));
         match ask.await {
-            Ok(answer) if answer.location()? != url => {
-                Ok(Some(format!("its key is that of another account, {}", answer.location()?)))
-            }
             Ok(answer) => {
                 let account = serde_json::from_slice::<AccountAnswer>(&answer.body).ok();
-                let status = account.map(|account| account.status).filter(|said| said != "valid");
-                Ok(status.map(|said| format!("it is {said}")))
+                match account.map(|account| account.status).filter(|said| said != "valid") {
+                    Some(said) => because(format!("it is {said}")),
+                    None => {
+                        let known = answer.location()?;
+                        Ok((known != url).then_some(Objection::KnownAs(known)))
+                    }
+                }
             }
             Err(error) if error.is("accountDoesNotExist") => {
-                Ok(Some("it knows no account by the key that is stored".to_owned()))
+                because("it knows no account by the key that is stored".to_owned())
             }
             Err(Error::Refused(refusal)) if refusal.problem.kind == "unauthorized" => {
-                Ok(Some(refusal.problem.to_string()))
+                because(refusal.problem.to_string())
             }
             Err(error) => Err(error),
         }

@@ -7,7 +7,7 @@ mod nonces;
 mod retry_after;
 mod secure;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,7 +21,9 @@ use tokio::time::Instant;
 pub(crate) use self::adapter::told;
 pub(crate) use self::exchange::during;
 use self::nonces::Nonces;
-pub(crate) use self::secure::{check as check_url, check_directory};
+pub use self::secure::BadUrl;
+use self::secure::Origins;
+pub(crate) use self::secure::check_directory;
 use crate::problem::Problem;
 use crate::{CaConfig, Error, Refusal};
 
@@ -34,11 +36,13 @@ pub(crate) struct Transport(Arc<Inner>);
 struct Inner {
     client: Client,
     nonces: Nonces,
+    origins: RwLock<Arc<Origins>>,
 }
 
 /// A good answer.
 pub(crate) struct Answer {
     at: Point,
+    origins: Arc<Origins>,
     headers: HeaderMap,
     pub(crate) body: Bytes,
     pub(crate) retry_after: Option<Duration>,
@@ -52,7 +56,26 @@ impl Transport {
             ..ClientConfig::default()
         })
         .map_err(Error::Client)?;
-        Ok(Self(Arc::new(Inner { client, nonces: Nonces::default() })))
+        let origins = RwLock::new(Arc::new(Origins::of(&config.directory)));
+        Ok(Self(Arc::new(Inner { client, nonces: Nonces::default(), origins })))
+    }
+
+    /// May a URL that the CA gave for this be stored and asked?
+    pub(crate) fn check_url(&self, at: Point, url: &str) -> Result<(), Error> {
+        refused_unless(&self.origins(), at, url)
+    }
+
+    /// The directory was read: from now on the CA is asked where it leads.
+    pub(crate) fn lead_to<'a>(&self, urls: impl Iterator<Item = &'a String>) -> Result<(), Error> {
+        let origins = self.origins().naming(urls).map_err(|(url, why)| {
+            malformed(Point::ACME_DIRECTORY, &format!("`{}` {why}", shown(&url)))
+        })?;
+        *self.0.origins.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(origins);
+        Ok(())
+    }
+
+    fn origins(&self) -> Arc<Origins> {
+        self.0.origins.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) async fn get(&self, at: Point, url: &str) -> Result<Answer, Error> {
@@ -77,7 +100,7 @@ impl Transport {
     }
 
     async fn send(&self, at: Point, request: Request<Bytes>) -> Result<Answer, Error> {
-        check_url(at, request.uri())?;
+        self.check_url(at, &request.uri().to_string())?;
         let begun = Instant::now();
         let answered = point::around(at, self.0.client.send(request)).await;
         let status = answered.as_ref().map(Response::status).ok();
@@ -109,7 +132,10 @@ impl Transport {
         }
         match refusal {
             Some(refusal) => Err(Error::Refused(Box::new(refusal))),
-            None => Ok(Answer { at, headers: head.headers, body, retry_after }),
+            None => {
+                let origins = self.origins();
+                Ok(Answer { at, origins, headers: head.headers, body, retry_after })
+            }
         }
     }
 }
@@ -119,11 +145,22 @@ impl Answer {
         serde_json::from_slice(&self.body).map_err(|error| malformed(self.at, &error.to_string()))
     }
 
-    /// Where the thing that was made is.
+    /// Where the thing that was made is: a URL that can be stored and asked.
     pub(crate) fn location(&self) -> Result<String, Error> {
         let location = self.headers.get(LOCATION).and_then(|value| value.to_str().ok());
-        location.map(ToOwned::to_owned).ok_or_else(|| malformed(self.at, "it has no Location"))
+        let url = location.ok_or_else(|| malformed(self.at, "it has no Location"))?;
+        refused_unless(&self.origins, self.at, url)?;
+        Ok(url.to_owned())
     }
+}
+
+fn refused_unless(origins: &Origins, at: Point, url: &str) -> Result<(), Error> {
+    origins.check(url).map_err(|why| Error::BadUrl { at, url: shown(url), why })
+}
+
+/// What a CA sent in place of a URL, for people.
+fn shown(url: &str) -> String {
+    url.chars().take(200).map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
 
 pub(crate) fn malformed(at: Point, problem: &str) -> Error {

@@ -18,4 +18,5 @@ mod revocation;
 mod scripted;
 mod store;
 mod thrift;
+mod urls;
 mod walk;

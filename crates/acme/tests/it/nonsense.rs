@@ -86,13 +86,12 @@ async fn an_order_is_not_read_in_the_open() {
     let ca = connected(&scripted).await;
     let order = r#"{"status":"pending","authorizations":["http://ca.example.com/a"],"finalize":"http://ca.example.com/f"}"#;
     scripted.say(line(201, &[("Location", "http://ca.example.com/o")], order));
-    let url = ca.new_order(&name("a.example.com"), None).await.unwrap().url;
-    for error in [ca.order(&url).await.unwrap_err(), ca.proof(&url).await.unwrap_err()] {
-        assert_eq!(said(&error.class()), ("trouble", None, "acme-malformed"));
-        assert!(error.to_string().contains("`http://ca.example.com/o` is not https"), "{error}");
-    }
-    for url in ["", "not a url", "https://", "file:///etc/passwd"] {
-        assert_eq!(said(&ca.order(url).await.unwrap_err().class()).0, "trouble", "{url}");
+    let error = ca.new_order(&name("a.example.com"), None).await.unwrap_err();
+    assert_eq!(said(&error.class()), ("trouble", None, "acme-bad-url"));
+    assert!(error.to_string().contains("`http://ca.example.com/o` is not https"), "{error}");
+    for url in ["", "not a url", "https://", "file:///etc/passwd", "http://ca.example.com/o"] {
+        let class = ca.order(url).await.unwrap_err().class();
+        assert_eq!(said(&class), ("order-gone", None, "acme-bad-url"), "{url}");
     }
 }
 
@@ -101,6 +100,7 @@ async fn a_directory_must_make_sense() {
     let cases = [
         ("newOrder", json!("http://ca.example.com/order"), "is not https"),
         ("keyChange", json!("::"), "is no URL"),
+        ("revokeCert", json!("/revoke"), "is no URL"),
         ("newNonce", json!(7), "expected a string"),
         ("newAccount", json!(null), "expected a string"),
         ("meta", json!({ "profiles": [] }), "expected a map"),
