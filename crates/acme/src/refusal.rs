@@ -43,6 +43,8 @@ impl Refusal {
         let (after, note) = (self.retry_after, self.note(kind));
         match (self.status, kind) {
             (429 | 503, _) | (_, "rateLimited") => Class::Wait { after, note },
+            // The order was validated before: the record is new, or could not be read.
+            (_, "caa") if self.at == Point::ACME_FINALIZE => Class::Trouble(note),
             (_, "rejectedIdentifier" | "unsupportedIdentifier" | "caa" | "badCSR") => {
                 Class::Hopeless(note)
             }
@@ -172,7 +174,8 @@ mod tests {
                 "hopeless",
                 "acme-rejected-identifier",
             ),
-            (P::ACME_FINALIZE, 403, "caa", None, "hopeless", "acme-caa"),
+            (P::ACME_FINALIZE, 403, "caa", None, "trouble", "acme-caa"),
+            (P::ACME_NEW_ORDER, 403, "caa", None, "hopeless", "acme-caa"),
             (P::ACME_FINALIZE, 400, "badCSR", None, "hopeless", "acme-bad-csr"),
             (P::ACME_FINALIZE, 400, "badPublicKey", None, "hopeless", "acme-bad-csr"),
             (P::ACME_NEW_ACCOUNT, 400, "badPublicKey", None, "trouble", "acme-account"),

@@ -51,9 +51,18 @@ impl Ca {
             start,
             end,
             retry_after: answer.retry_after,
-            explanation_url: info.explanation_url,
+            explanation_url: info.explanation_url.filter(|url| is_shown(url)),
         }))
     }
+}
+
+/// Is it an address for people? Nobody asks it, but it is stored and shown.
+fn is_shown(url: &str) -> bool {
+    const LONGEST: usize = 500;
+    let ours = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '<' | '>' | '`' | '\\');
+    ["https://", "http://"].iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme))
+        && url.len() <= LONGEST
+        && url.chars().all(ours)
 }
 
 /// How a CA knows a certificate again; none for one without the extension that names its issuer's key.
@@ -69,4 +78,26 @@ pub(crate) fn identifier(chain_pem: &str) -> Option<CertificateIdentifier<'stati
         authority_key_identifier: Cow::Owned(encode(issuer_key.0)),
         serial: Cow::Owned(encode(leaf.tbs_certificate.raw_serial())),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_shown;
+
+    #[test]
+    fn only_an_address_is_shown_to_people() {
+        assert!(is_shown("https://ca.example/why?id=1"));
+        let long = format!("https://ca.example/{}", "a".repeat(500));
+        for other in [
+            "",
+            "https://",
+            "javascript:alert(1)",
+            "https://a b",
+            "https://a/<b>",
+            "https://a\n",
+            &long,
+        ] {
+            assert!(!is_shown(other), "{other}");
+        }
+    }
 }

@@ -143,6 +143,7 @@ impl StoreClock {
             entered_at: retold(domain.entered_at),
             failing_since: domain.failing_since.map(retold),
             removing_since: domain.removing_since.map(retold),
+            certificate_since: domain.certificate_since.map(retold),
             ..domain.clone()
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holdfast_cluster::StoreClock;
-use holdfast_model::{Domain, Outcome, Policy, State, Transition, asked, decide};
+use holdfast_model::{Domain, Outcome, Policy, State, Transition, answers, asked, decide};
 use holdfast_store::{Claimed, Commit, Error, Products};
 
 use crate::{
@@ -45,10 +45,11 @@ async fn turn(shared: &Shared, claimed: Claimed) -> Result<Option<Claimed>, Erro
     let policy = &shared.config.policy;
     let transition = decided(&shared.clock, policy, &claimed.domain, &step.outcome);
     let wait = shared.patience(&transition);
+    let answers_request = answers(&claimed.domain, &step.outcome, &transition);
     let commit = Commit {
         transition,
         products: step.products,
-        answers_request: claimed.domain.wanted.is_some(),
+        answers_request,
         keep_claim: wait.is_some(),
         actor: shared.config.actor(),
     };

@@ -53,6 +53,7 @@ pub(crate) fn domain(state: State) -> Domain {
         last_error: None,
         order_open: false,
         certificate: None,
+        certificate_since: None,
         wanted: None,
         removing_since: None,
         revoke_on_removal: false,

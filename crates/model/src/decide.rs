@@ -1,10 +1,12 @@
 //! The one decision: a domain, what happened and the time give the transition. Nothing else in the
 //! product decides where a domain goes.
 
+mod patience;
+
 use std::time::Duration;
 
 use crate::{
-    Domain, Note, Outcome, Phase, Policy, Rule, State, Timestamp, Wanted, policy::jittered, table,
+    Domain, Note, Outcome, Phase, Policy, Rule, State, Timestamp, policy::jittered, table,
 };
 
 /// One row of history.
@@ -76,16 +78,6 @@ impl Transition {
     }
 }
 
-/// What a person's request amounts to in the domain's present state; none when there is nothing to do.
-#[must_use]
-pub fn asked(domain: &Domain, wanted: Wanted) -> Option<Outcome> {
-    match (wanted, domain.state) {
-        (_, state) if state.is_failure() => Some(Outcome::TimeToRetry),
-        (Wanted::Renew, State::Active) => Some(Outcome::RenewalNeeded),
-        _ => None,
-    }
-}
-
 /// Decides. Total: an outcome the table does not know in this state fails the state's phase.
 #[must_use]
 pub fn decide(domain: &Domain, outcome: &Outcome, policy: &Policy, now: Timestamp) -> Transition {
@@ -123,6 +115,18 @@ const fn ends_order(outcome: &Outcome) -> bool {
             | Outcome::OrderGone { .. }
             | Outcome::CertificateIssued
             | Outcome::Hopeless { .. }
+    )
+}
+
+/// Does nothing lead back from here to what failed before? Then it failed long ago, and does not count any more. A proof that the
+/// CA took does not do: what comes after it may fail again and again, and each time begins with a new order.
+const fn ends_failures(outcome: &Outcome) -> bool {
+    matches!(
+        outcome,
+        Outcome::DnsPointed
+            | Outcome::CertificateIssued
+            | Outcome::RenewalNeeded
+            | Outcome::CertificateDamaged { .. }
     )
 }
 
@@ -188,6 +192,7 @@ impl Step<'_> {
         }
         transition.attempt = 0;
         transition.entered_at = self.now;
+        transition.failing_since = self.failing_beside_the_queue();
         transition.last_error = error;
         transition.next_attempt_at = Some(self.now);
         transition.queued_at = None;
@@ -219,6 +224,10 @@ impl Step<'_> {
     fn go(&self, path: &[State], outcome: &Outcome) -> Transition {
         let mut transition = self.through(path, outcome.note().cloned());
         transition.order_ends |= ends_order(outcome);
+        if ends_failures(outcome) {
+            transition.failures = 0;
+            transition.failing_since = None;
+        }
         transition
     }
 
@@ -257,7 +266,7 @@ impl Step<'_> {
         let attempt = self.domain.attempt.saturating_add(1);
         let note = outcome.note().cloned();
         let limits = &self.policy.watch;
-        if limits.exhausted(attempt, self.stayed()) {
+        if limits.exhausted(attempt, self.stayed()) && self.may_end(self.entered_at()) {
             return self.fail(exhausted, note, true);
         }
         let delay = jittered(limits.delay(attempt.saturating_add(1)), self.domain.id, attempt);
@@ -266,9 +275,14 @@ impl Step<'_> {
     }
 
     fn fail(&self, to: State, note: Option<Note>, order_ends: bool) -> Transition {
+        let since = self.failing_beside_the_queue().unwrap_or(self.now);
+        let to = match to {
+            State::Failed if !self.may_end(since) => phase_failure(self.domain.state).unwrap_or(to),
+            _ => to,
+        };
         let mut transition = self.through(&[to], note);
         transition.failures = self.domain.failures.saturating_add(1);
-        transition.failing_since = Some(self.failing_since().unwrap_or(self.now));
+        transition.failing_since = Some(since);
         transition.order_ends |= order_ends;
         if to.is_phase_failure() {
             transition.next_attempt_at =
@@ -277,23 +291,19 @@ impl Step<'_> {
         transition
     }
 
-    fn failure_delay(&self, to: State, failures: u32) -> Duration {
-        let delay = match to {
-            State::DnsVerificationFailed => self.policy.watch.delay(1),
-            _ => self.policy.ladder.delay(failures),
-        };
-        jittered(delay, self.domain.id, failures)
-    }
-
     fn wait(&self, outcome: &Outcome) -> Transition {
         let mut transition = self.same();
         transition.next_attempt_at = match self.domain.state {
             State::AcmeOrdering | State::Failed => None,
-            State::CertificateDeploying => Some(self.now.plus(self.policy.deployment_look)),
+            State::CertificateDeploying => Some(self.next_look_at_edges()),
+            State::Active => Some(self.next_look(outcome)),
             _ => Some(outcome.not_before().unwrap_or_else(|| self.later()).max(self.now)),
         };
-        if let Some(note) = outcome.note() {
-            transition.last_error = Some(note.clone());
+        match outcome.note() {
+            // A look that found nothing wrong ends what an earlier one found.
+            None if self.domain.state == State::Active => transition.last_error = None,
+            None => {}
+            Some(note) => transition.last_error = Some(note.clone()),
         }
         if self.domain.state == State::AcmeOrdering {
             transition.queued_at = Some(self.queued_at());
@@ -302,14 +312,10 @@ impl Step<'_> {
         transition
     }
 
-    fn later(&self) -> Timestamp {
-        let failures = self.domain.failures.max(1);
-        self.now.plus(jittered(self.policy.ladder.delay(failures), self.domain.id, failures))
-    }
-
     fn resume(&self) -> Transition {
         let by_a_person = self.domain.wanted.is_some();
-        if !by_a_person && self.given_up() {
+        let given_up = self.failing_since().is_some_and(|since| self.given_up(since));
+        if !by_a_person && given_up && !self.was_left_alone() {
             let note = self.domain.last_error.clone();
             return self.through(&[State::Failed], note);
         }
@@ -328,32 +334,16 @@ impl Step<'_> {
                 &[State::AcmeChallengePreparing]
             }
             State::AcmeChallengeFailed => &[State::AcmeOrdering],
-            State::CertificateDownloadFailed => &[State::CertificateDownloading],
+            State::CertificateDownloadFailed if self.domain.order_open => {
+                &[State::CertificateDownloading]
+            }
+            State::CertificateDownloadFailed => &[State::AcmeOrdering],
             State::CertificateDeploymentFailed => &[State::CertificateDeploying],
             State::Failed if self.domain.certificate.is_some() => {
                 &[State::RenewalDue, State::Renewing, State::AcmeOrdering]
             }
             _ => &[State::DnsVerifying],
         }
-    }
-
-    /// A first certificate is given up after a time of failures; a renewal some days after the old one ended.
-    fn given_up(&self) -> bool {
-        match (&self.domain.certificate, self.failing_since()) {
-            (Some(certificate), _) => {
-                self.now >= certificate.not_after.plus(self.policy.renewal.grace)
-            }
-            (None, Some(since)) => self.now.since(since) >= self.policy.ladder.give_up_after,
-            (None, None) => false,
-        }
-    }
-
-    fn renewal_look(&self) -> Timestamp {
-        let Some(certificate) = &self.domain.certificate else { return self.now };
-        let ask = self.policy.renewal.ask_at(certificate.not_before, certificate.not_after);
-        // Certificates issued together are not all asked about together.
-        let spread = jittered(certificate.lifetime() / 100, self.domain.id, 0);
-        ask.plus(spread).max(self.now)
     }
 
     fn unexpected(&self, outcome: &Outcome) -> Transition {

@@ -117,6 +117,8 @@ pub struct Domain {
     pub order_open: bool,
     /// The newest certificate.
     pub certificate: Option<CertificateSummary>,
+    /// When that was stored, by the store's clock: its own dates are a claim of the CA's.
+    pub certificate_since: Option<Timestamp>,
     /// What a person asked for.
     pub wanted: Option<Wanted>,
     /// Since when it is being torn down.

@@ -6,6 +6,7 @@ mod edge;
 mod facts;
 mod failure;
 mod queue;
+mod renewal;
 
 use serde::{Deserialize, Serialize};
 
@@ -152,7 +153,7 @@ fn ordinary(domain: &Domain, facts: &Facts) -> Answer {
         return working(domain);
     }
     match domain.state {
-        State::Active => edge::active(domain, facts),
+        State::Active => renewal::looked_after(domain, edge::active(domain, facts)),
         State::AcmeOrdering => queue::queued(domain, facts),
         State::CertificateDeploying | State::CertificateDeploymentFailed if facts.stored_only => {
             edge::stored(domain)

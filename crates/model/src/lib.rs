@@ -13,13 +13,14 @@ mod hostname;
 mod note;
 mod outcome;
 mod policy;
+mod request;
 mod state;
 mod table;
 mod time;
 
 pub use certificate::CertificateSummary;
 pub use clock::{AGES_DOUBTED, ClockSample, ClockStep, ClockWatch};
-pub use decide::{Hop, Transition, asked, decide};
+pub use decide::{Hop, Transition, decide};
 pub use domain::{Domain, DomainId, Wanted};
 pub use explain::{
     Check, EdgeFacts, EdgeTrouble, Explanation, Facts, Obstacle, QueueFacts, QueuePlace, Who,
@@ -29,6 +30,7 @@ pub use hostname::{Hostname, HostnameError};
 pub use note::Note;
 pub use outcome::{Outcome, OutcomeKind};
 pub use policy::{Ladder, Limits, Policy, Renewal};
+pub use request::{answers, asked};
 pub use state::{Phase, State, UnknownState};
 pub use table::{Row, Rule, TABLE, mermaid, rule};
 pub use time::{Timestamp, TimestampError};

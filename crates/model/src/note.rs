@@ -17,6 +17,12 @@ impl Note {
     /// The code of what is stored of a certificate and cannot be served any more.
     pub const CERTIFICATE_DAMAGED: &str = "certificate-damaged";
 
+    /// The code of a renewal that is due and waits, because its certificate has only just come.
+    pub const RENEWAL_PUT_OFF: &str = "renewal-put-off";
+
+    /// The code of what a CA says of the window in which it would like a certificate renewed.
+    pub const RENEWAL_EXPLAINED: &str = "renewal-explained";
+
     /// Longest detail kept: a CA or a DNS server may send anything.
     pub const DETAIL_LIMIT: usize = 2_000;
 

@@ -56,6 +56,7 @@ outcomes! {
     DeploymentPending { note: Note }, "An edge is still applying, or none is alive.";
     DeploymentRefused { note: Note }, "Every live edge refused it.";
     RenewalLater { look_at: Timestamp }, "Not due: look again then.";
+    RenewalPlanned { look_at: Timestamp, note: Note }, "Not renewed now: look again then, and this is to be known meanwhile.";
     RenewalNeeded, "Due: by the CA's window, by age, or by request.";
     CertificateDamaged { note: Note }, "What is stored of the certificate cannot be served any more: a new one is needed.";
     TimeToRetry, "The wait in a failure state is over, or a person asked.";
@@ -76,7 +77,7 @@ impl Outcome {
         Self::Hopeless { note: Note::new(code, detail) }
     }
 
-    /// The cause it carries, if it is a bad one.
+    /// What it has to say, if anything: the cause of a failure, mostly.
     #[must_use]
     pub const fn note(&self) -> Option<&Note> {
         match self {
@@ -86,6 +87,7 @@ impl Outcome {
             | Self::DeploymentPending { note }
             | Self::DeploymentRefused { note }
             | Self::CertificateDamaged { note }
+            | Self::RenewalPlanned { note, .. }
             | Self::Trouble { note }
             | Self::Hopeless { note } => Some(note),
             _ => None,
@@ -99,7 +101,7 @@ impl Outcome {
             Self::ChallengePending { retry_after } | Self::OrderProcessing { retry_after } => {
                 *retry_after
             }
-            Self::RenewalLater { look_at } => Some(*look_at),
+            Self::RenewalLater { look_at } | Self::RenewalPlanned { look_at, .. } => Some(*look_at),
             _ => None,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{DomainId, State, Timestamp};
+use crate::{CertificateSummary, DomainId, State, Timestamp};
 
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
@@ -62,7 +62,14 @@ pub struct Renewal {
     pub before_days: u32,
     /// A failing renewal is given up this long after the old certificate's end.
     pub grace: Duration,
+    /// How often the CA is asked for its window where it does not say.
+    pub ask_every: Duration,
+    /// No domain at rest is left alone for longer than this.
+    pub longest_look: Duration,
 }
+
+/// The shortest time between two renewals by themselves, for certificates that live for seconds.
+const SHORTEST_GAP: Duration = Duration::from_secs(2);
 
 impl Renewal {
     /// When a certificate of this validity is renewed if the CA names no window: in proportion to 90 days,
@@ -85,11 +92,28 @@ impl Renewal {
         (end.minus(not_after.since(not_before) / 30), end)
     }
 
-    /// From when on the CA is asked for its window: half the life, and never so late that our own has begun.
+    /// When a certificate that is served from `now` on is first looked at: within the time after which the CA is asked again, and not
+    /// after our own window has begun. `share`, from 0 to 1, is the domain's own, so that a million issued in one hour are not all
+    /// asked about at once.
     #[must_use]
-    pub fn ask_at(&self, not_before: Timestamp, not_after: Timestamp) -> Timestamp {
-        let half = not_before.plus(not_after.since(not_before) / 2);
-        half.min(self.window(not_before, not_after).0)
+    pub(crate) fn first_look(
+        &self,
+        now: Timestamp,
+        certificate: &CertificateSummary,
+        share: f64,
+    ) -> Timestamp {
+        let (start, end) = self.window(certificate.not_before, certificate.not_after);
+        let own = start.plus(end.since(start).mul_f64(share));
+        now.plus(self.ask_every.mul_f64(share)).min(own).max(now)
+    }
+
+    /// Before this a certificate that came at `since` is not renewed by itself, whatever it says: each one is used for a tenth of
+    /// its life. One that ends sooner is used for half of what was left of it, and for a day at least.
+    #[must_use]
+    pub fn earliest(&self, certificate: &CertificateSummary, since: Timestamp) -> Timestamp {
+        let left = certificate.not_after.since(since);
+        let used = (certificate.lifetime() / 10).min((left / 2).max(Duration::from_secs(DAY)));
+        since.plus(used.max(SHORTEST_GAP))
     }
 }
 
@@ -106,6 +130,8 @@ pub struct Policy {
     pub download: Limits,
     /// How soon to look again at an edge that is still applying, if no report wakes us.
     pub deployment_look: Duration,
+    /// The wait grows with the stay, up to this.
+    pub longest_deployment_look: Duration,
     /// Every phase failure that a later try can mend.
     pub ladder: Ladder,
     /// Renewal.
@@ -120,11 +146,17 @@ impl Default for Policy {
             validation: limits(30, 5 * MINUTE, 250, 2_000),
             download: limits(u32::MAX, 2 * MINUTE, 250, 2_000),
             deployment_look: Duration::from_secs(15),
+            longest_deployment_look: Duration::from_secs(10 * MINUTE),
             ladder: Ladder {
                 rungs: [MINUTE, 10 * MINUTE, 100 * MINUTE, DAY].map(Duration::from_secs).to_vec(),
                 give_up_after: Duration::from_secs(7 * DAY),
             },
-            renewal: Renewal { before_days: 30, grace: Duration::from_secs(7 * DAY) },
+            renewal: Renewal {
+                before_days: 30,
+                grace: Duration::from_secs(7 * DAY),
+                ask_every: Duration::from_secs(6 * HOUR),
+                longest_look: Duration::from_secs(7 * DAY),
+            },
         }
     }
 }
@@ -141,6 +173,22 @@ impl Policy {
             _ => None,
         }
     }
+
+    /// The wait for edges that have been waited for this long, before jitter: a quarter of it.
+    #[must_use]
+    pub(crate) fn deployment_delay(&self, stayed: Duration) -> Duration {
+        (stayed / 4).min(self.longest_deployment_look).max(self.deployment_look)
+    }
+
+    /// The longest wait for a try where this much is left of the certificate that a new one replaces: with jitter a tenth of it,
+    /// and a minute at least. After its end nothing is in a hurry any more.
+    #[must_use]
+    pub(crate) fn longest_rung(left: Duration) -> Duration {
+        if left.is_zero() {
+            return Duration::MAX;
+        }
+        (left / 12).max(Duration::from_secs(MINUTE))
+    }
 }
 
 fn limits(attempts: u32, within_secs: u64, first_ms: u64, longest_ms: u64) -> Limits {
@@ -152,16 +200,21 @@ fn limits(attempts: u32, within_secs: u64, first_ms: u64, longest_ms: u64) -> Li
     }
 }
 
-/// Adds up to a fifth, so that what failed together does not return together. Derived from the id, so
-/// that a replay decides the same.
+/// Adds up to a fifth, so that what failed together does not return together.
 #[must_use]
 pub(crate) fn jittered(delay: Duration, id: DomainId, attempt: u32) -> Duration {
+    let share = share(id, attempt);
+    delay.saturating_add(Duration::from_secs_f64(delay.as_secs_f64() * 0.2 * share))
+}
+
+/// A domain's own place between 0 and 1. Derived from the id, so that a replay decides the same.
+#[must_use]
+pub(crate) fn share(id: DomainId, attempt: u32) -> f64 {
     let mut hash = u64::from(attempt).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let (high, low) = id.0.as_u64_pair();
     for word in [high, low] {
         hash = (hash ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd);
         hash ^= hash >> 33;
     }
-    let share = f64::from(u32::try_from(hash >> 32).unwrap_or(0)) / f64::from(u32::MAX);
-    delay.saturating_add(Duration::from_secs_f64(delay.as_secs_f64() * 0.2 * share))
+    f64::from(u32::try_from(hash >> 32).unwrap_or(0)) / f64::from(u32::MAX)
 }

@@ -7,6 +7,7 @@ use holdfast_store::{Claimed, DeploymentStatus, Error, Products, UNUSABLE};
 use super::{
     Step,
     damage::{self, Stored},
+    renewal,
 };
 use crate::{Deployment, dispatch::Shared};
 
@@ -23,7 +24,11 @@ pub(super) async fn look(shared: &Shared, claimed: &Claimed) -> Result<Step, Err
     }
     // No revision, or a removal's: the certificate was never handed to the edges in this life of the name.
     let deploy = status.revision.is_none() || status.tombstone;
-    let outcome = judge(&status);
+    let mut outcome = judge(&status);
+    // Edges that never come must not let it run out.
+    if outcome != Outcome::DeploymentSeen && renewal::is_overdue(shared, domain).await? {
+        outcome = Outcome::RenewalNeeded;
+    }
     Ok(Step { outcome, products: Products { deploy, ..Products::default() } })
 }
 

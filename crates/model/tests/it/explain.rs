@@ -122,6 +122,45 @@ fn what_keeps_all_domains_from_going_on_is_the_operators() {
     }
 }
 
+/// Whatever the cause: nobody waits for a try that is not planned.
+#[test]
+fn what_is_given_up_is_not_said_to_go_on_by_itself() {
+    let codes = [
+        "acme-caa",
+        "acme-rejected-identifier",
+        "acme-server",
+        "acme-connection",
+        "dns-nxdomain",
+        "edge-refused",
+        "x",
+    ];
+    for code in codes {
+        let mut domain = domain(State::Failed);
+        domain.next_attempt_at = None;
+        domain.last_error = Some(Note::new(code, "as it was said"));
+        let answer = explain(&domain, &Facts::default());
+        assert!(answer.fix.contains("`holdfast domain retry shop.example.com`"), "{answer:?}");
+        assert!(answer.fix.contains("is not tried by itself"), "{answer:?}");
+        assert!(matches!(answer.who, Who::Operator | Who::Customer), "{answer:?}");
+        assert_eq!((answer.cause.as_str(), answer.next_attempt_at), (code, None));
+    }
+}
+
+#[test]
+fn a_served_name_says_what_is_to_be_known_of_its_renewal() {
+    let mut domain = domain(State::Active);
+    let why = "the CA would like it renewed early, see https://ca.example/why";
+    domain.last_error = Some(Note::new(Note::RENEWAL_EXPLAINED, why));
+    let served = edges(1, 0, 1, None);
+    let answer = explain(&domain, &served);
+    assert!(answer.summary.contains("https://ca.example/why"), "{answer:?}");
+    assert_eq!(answer.who, Who::Nobody);
+    domain.last_error = Some(Note::new(Note::RENEWAL_PUT_OFF, "it came late"));
+    let answer = explain(&domain, &served);
+    assert_eq!((answer.who, answer.cause.as_str()), (Who::Operator, Note::RENEWAL_PUT_OFF));
+    assert!(answer.summary.contains("it came late"), "{answer:?}");
+}
+
 #[test]
 fn a_poison_domain_is_named() {
     let mut domain = domain(State::DnsVerifying);

@@ -28,6 +28,7 @@ pub(crate) fn domain(state: State) -> Domain {
         last_error: None,
         order_open: false,
         certificate: None,
+        certificate_since: None,
         wanted: None,
         removing_since: None,
         revoke_on_removal: false,
@@ -73,6 +74,9 @@ pub(crate) fn outcome(kind: OutcomeKind, at: Option<Timestamp>) -> Outcome {
         OutcomeKind::DeploymentRefused => Outcome::DeploymentRefused { note },
         OutcomeKind::RenewalLater => {
             Outcome::RenewalLater { look_at: at.unwrap_or(Timestamp::from_seconds(0)) }
+        }
+        OutcomeKind::RenewalPlanned => {
+            Outcome::RenewalPlanned { look_at: at.unwrap_or(Timestamp::from_seconds(0)), note }
         }
         OutcomeKind::RenewalNeeded => Outcome::RenewalNeeded,
         OutcomeKind::CertificateDamaged => Outcome::CertificateDamaged { note },

@@ -10,5 +10,6 @@
 mod explain;
 mod kit;
 mod machine;
+mod renewal;
 mod situation;
 mod table;

@@ -37,6 +37,7 @@ fn domain(n: u32, state: State, attempt: u32) -> Domain {
         last_error: None,
         order_open: false,
         certificate: None,
+        certificate_since: None,
         wanted: None,
         removing_since: None,
         revoke_on_removal: false,

@@ -20,7 +20,9 @@ macro_rules! next_attempt {
     };
 }
 
-/// The row moves if it is still ours, and its history with it. People's requests are answered only if the worker saw them.
+/// The row moves if it is still ours, and its history with it. People's requests are answered only if the worker saw them, but for
+/// a new certificate that was asked for while one was being stored. One that came meanwhile makes the row due; one that the worker
+/// saw and keeps does not, or it would be looked at without end.
 macro_rules! moved {
     () => {
         concat!("WITH moved AS (
@@ -29,10 +31,12 @@ macro_rules! moved {
         next_attempt!(),
         ", queued_at = CASE WHEN $9::timestamptz IS NOT NULL THEN least($9, clock_timestamp()) END, failures = $10,
                 failing_since = CASE WHEN $11::timestamptz IS NOT NULL THEN least($11, clock_timestamp()) END, error_code = $12, error_detail = $13,
-                wanted = CASE WHEN $14 AND wanted_seen THEN NULL ELSE wanted END, wanted_seen = true,
+                wanted = CASE WHEN $14 AND (wanted_seen OR ($16::uuid IS NOT NULL AND wanted = 'renew')) THEN NULL ELSE wanted END,
+                wanted_seen = true,
                 order_id = CASE WHEN $15 THEN NULL ELSE order_id END, certificate_id = coalesce($16, certificate_id),
                 due_at = CASE WHEN $17 THEN claimed_until
-                    WHEN removing_since IS NOT NULL OR (wanted IS NOT NULL AND NOT ($14 AND wanted_seen))
+                    WHEN removing_since IS NOT NULL
+                         OR (wanted IS NOT NULL AND NOT wanted_seen AND NOT ($14 AND $16::uuid IS NOT NULL AND wanted = 'renew'))
                          OR (nudged AND (state = $5 OR $5 = 'CertificateDeploymentFailed')) OR (ask_anew AND $5 = 'Active') THEN clock_timestamp()
                     ELSE ",
         next_attempt!(),
@@ -156,6 +160,7 @@ impl PostgresStore {
         if let Some(issued) = issued {
             // Written by this very statement, which does not see its own rows.
             after.domain.certificate = Some(issued.certificate.summary.clone());
+            after.domain.certificate_since = Some(after.domain.updated_at);
         }
         if let Some(since) = commit.transition.queued_at {
             // Whoever joins the queue again has the place of before.

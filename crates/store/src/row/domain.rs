@@ -15,7 +15,7 @@ macro_rules! domain_columns {
         "d.id, d.name, d.tenant, d.resource, d.target, d.edge_group, d.labels, d.orchestration_id, d.state, d.attempt, d.entered_at, \
          d.next_attempt_at, d.queued_at, d.failures, d.failing_since, d.error_code, d.error_detail, d.order_id, d.wanted, \
          d.removing_since, d.revoke, d.removed_at, d.lapses, d.created_at, d.updated_at, d.version, d.claim_epoch, d.incarnation, d.due_at, \
-         c.serial, c.sha256, c.not_before, c.not_after, c.issuer, c.directory"
+         c.serial, c.sha256, c.not_before, c.not_after, c.issuer, c.directory, c.created_at AS certificate_since"
     };
 }
 pub(crate) use domain_columns;
@@ -43,6 +43,7 @@ pub(crate) fn domain(row: &impl Fields) -> Result<Domain> {
         last_error: row.note("error_code", "error_detail")?,
         order_open: row.maybe_id("order_id")?.is_some(),
         certificate: summary(row)?,
+        certificate_since: row.maybe_at("certificate_since")?,
         wanted: wanted.as_deref().and_then(Wanted::parse),
         removing_since: row.maybe_at("removing_since")?,
         revoke_on_removal: row.flag("revoke")?,

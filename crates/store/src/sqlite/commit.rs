@@ -18,14 +18,17 @@ use crate::{
     seal::Place,
 };
 
-/// The row moves if it is still ours. People's requests are answered only if the worker saw them.
+/// The row moves if it is still ours. People's requests are answered only if the worker saw them, but for a new certificate that was
+/// asked for while one was being stored. One that came meanwhile makes the row due; one that the worker saw and keeps does not, or it
+/// would be looked at without end.
 const MOVE: &str = "
     UPDATE domain SET state = $5, attempt = $6, entered_at = $7, next_attempt_at = $8, queued_at = $9, failures = $10,
         failing_since = $11, error_code = $12, error_detail = $13,
-        wanted = CASE WHEN $14 AND wanted_seen THEN NULL ELSE wanted END, wanted_seen = 1,
+        wanted = CASE WHEN $14 AND (wanted_seen OR ($16 IS NOT NULL AND wanted = 'renew')) THEN NULL ELSE wanted END, wanted_seen = 1,
         order_id = CASE WHEN $15 THEN NULL ELSE order_id END, certificate_id = coalesce($16, certificate_id),
         due_at = CASE WHEN $17 THEN claimed_until
-            WHEN removing_since IS NOT NULL OR (wanted IS NOT NULL AND NOT ($14 AND wanted_seen))
+            WHEN removing_since IS NOT NULL
+                 OR (wanted IS NOT NULL AND NOT wanted_seen AND NOT ($14 AND $16 IS NOT NULL AND wanted = 'renew'))
                  OR (nudged AND (state = $5 OR $5 = 'CertificateDeploymentFailed')) OR (ask_anew AND $5 = 'Active') THEN $18
             ELSE $8 END,
         claimed_by = CASE WHEN $17 THEN claimed_by END, incarnation = CASE WHEN $17 THEN incarnation END,

@@ -1,0 +1,34 @@
+//! What a person asked for: what it amounts to in the domain's state, and when it is done with.
+
+use crate::{Domain, Outcome, State, Transition, Wanted};
+
+/// What a person's request amounts to in the domain's present state; none when there is nothing to do.
+#[must_use]
+pub fn asked(domain: &Domain, wanted: Wanted) -> Option<Outcome> {
+    use State::{Active, CertificateDeploying, CertificateDeploymentFailed};
+    match (wanted, domain.state) {
+        (Wanted::Renew, Active | CertificateDeploying | CertificateDeploymentFailed) => {
+            Some(Outcome::RenewalNeeded)
+        }
+        (_, state) if state.is_failure() => Some(Outcome::TimeToRetry),
+        _ => None,
+    }
+}
+
+/// Is a person's request done with once this is committed? Any try answers a request for one. A request for a new certificate is
+/// kept while an order is under way, whose certificate answers it, also if it comes while that is being stored.
+#[must_use]
+pub fn answers(domain: &Domain, outcome: &Outcome, transition: &Transition) -> bool {
+    let renews = matches!(
+        outcome,
+        Outcome::CertificateIssued
+            | Outcome::RenewalNeeded
+            | Outcome::CertificateDamaged { .. }
+            | Outcome::TimeToRetry
+    );
+    match domain.wanted {
+        None => matches!(outcome, Outcome::CertificateIssued),
+        Some(Wanted::Retry) => true,
+        Some(Wanted::Renew) => renews || transition.state == State::Failed,
+    }
+}
