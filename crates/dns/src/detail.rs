@@ -56,9 +56,21 @@ pub(crate) fn sentence(expectation: &Expectation, seen: &Seen, cause: Cause) -> 
                 asked(expectation, seen, End::Unreadable)
             )
         }
+        Cause::TargetSilent => format!(
+            "it has {}, and whether those are ours cannot be told: our own target does not answer",
+            Addresses(&strangers(expectation, seen))
+        ),
         Cause::ResolverUnreachable => "the resolver this replica asks does not answer".to_owned(),
     };
     format!("expected {expectation}; {what}{}.", Http(seen))
+}
+
+/// What a short look did not get to see, in one sentence.
+pub(crate) fn hurried(expectation: &Expectation) -> String {
+    format!(
+        "expected {expectation}; there was no whole answer at once, so {} is looked at again with more patience.",
+        expectation.name
+    )
 }
 
 /// What was seen, in one phrase, whatever the verdict.

@@ -22,6 +22,7 @@ pub fn judge(expectation: &Expectation, seen: &Seen) -> Verdict {
         }
         (Standing::Nowhere, Standing::Nowhere) => Verdict::NotPointed(nowhere(seen)),
         _ if proven(seen, ipv4, ipv6) => Verdict::Pointed { via: Via::Http },
+        _ if seen.target_silent => Verdict::NotPointed(Cause::TargetSilent),
         (Standing::Ours(_), Standing::Elsewhere) => Verdict::NotPointed(Cause::StaleAaaa),
         (Standing::Elsewhere, _) => Verdict::NotPointed(elsewhere(expectation, seen, &seen.ipv4)),
         (_, Standing::Elsewhere) => Verdict::NotPointed(elsewhere(expectation, seen, &seen.ipv6)),

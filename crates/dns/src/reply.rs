@@ -2,9 +2,7 @@
 
 use std::net::IpAddr;
 
-use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::{Name, RData, Record};
-use hickory_resolver::net::{DnsError, NetError, NoRecords};
 
 use crate::End;
 
@@ -15,26 +13,6 @@ pub(crate) enum Reply {
     Records { records: Vec<Record>, exists: bool },
     /// No records, or no answer.
     Nothing(End),
-}
-
-impl Reply {
-    pub(crate) fn failed(error: &NetError) -> Self {
-        Self::Nothing(match error {
-            NetError::Dns(DnsError::NoRecordsFound(NoRecords { response_code, .. })) => {
-                match response_code {
-                    ResponseCode::NXDomain => End::NxDomain,
-                    ResponseCode::NoError => End::NoRecords,
-                    ResponseCode::Refused => End::Refused,
-                    _ => End::Servfail,
-                }
-            }
-            NetError::Dns(DnsError::ResponseCode(ResponseCode::Refused)) => End::Refused,
-            NetError::Dns(_) => End::Servfail,
-            NetError::Timeout => End::Timeout,
-            NetError::Io(_) | NetError::NoConnections | NetError::Busy => End::ResolverUnreachable,
-            _ => End::Unreadable,
-        })
-    }
 }
 
 /// The alias a name has among these records.

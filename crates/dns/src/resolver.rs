@@ -4,19 +4,18 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hickory_proto::op::{DnsRequestOptions, Query, ResponseCode};
 use hickory_proto::rr::{Name, RecordType};
-use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverOpts};
-use hickory_resolver::net::runtime::TokioRuntimeProvider;
-use hickory_resolver::net::xfer::{DnsHandle as _, FirstAnswer as _};
-use hickory_resolver::net::{NetError, RetryDnsHandle};
+use hickory_resolver::net::NetError;
 use hickory_resolver::system_conf::read_system_conf;
-use hickory_resolver::{NameServerPool, PoolContext, TlsConfig};
 use holdfast_model::Hostname;
-use tokio::time::{Instant, timeout_at};
+use rustix::process::{Resource, getrlimit};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use crate::proof;
+use crate::question::Question;
 use crate::reply::Reply;
+use crate::servers::{Patience, Servers};
 use crate::walk::{Step, Walker};
 use crate::{End, Expectation, Finding, Seen, Verdict, Walk, judge};
 
@@ -64,50 +63,94 @@ pub enum Error {
     NoServers,
 }
 
-/// Looks at names; clones share the connections.
+/// Looks at names; clones share what is known of the servers, and the room.
 #[derive(Clone)]
 pub struct Resolver {
-    handle: RetryDnsHandle<NameServerPool<TokioRuntimeProvider>>,
-    limits: Limits,
+    servers: Arc<Servers>,
+    pub(crate) limits: Limits,
+    room: usize,
+    /// So many whole looks at once.
+    looks: Arc<Semaphore>,
+    /// So many glances at once.
+    pub(crate) glances: Arc<Semaphore>,
 }
+
+/// One look takes two questions at a time, and each a socket for each server it goes to: no more than half of the files that this
+/// process may open are sockets of glances.
+const FILES_OF_A_LOOK: u64 = 16;
+
+/// No more looks at once than this, however many files may be open.
+const MOST_LOOKS: u64 = 1024;
+
+/// Of the time for a question, until another server is asked, or the same once more.
+const STEPS: u32 = 3;
 
 impl Resolver {
     /// Asks these servers, or those of the system's configuration.
     pub fn new(servers: Option<&[SocketAddr]>, limits: Limits) -> Result<Self, Error> {
         let servers = match servers {
             Some([]) => return Err(Error::NoServers),
-            Some(servers) => servers.iter().copied().map(server).collect(),
+            Some(servers) => servers.to_vec(),
             None => system_servers()?,
         };
-        let mut options = ResolverOpts::default();
-        options.timeout = limits.query;
-        // A busy replica looks at many names at once, over the same connections.
-        options.max_active_requests = 4096;
-        let tls = TlsConfig::new().map_err(|source| Error::SystemConfiguration { source })?;
-        let context = Arc::new(PoolContext::new(options, tls));
-        let pool = NameServerPool::from_config(servers, context, TokioRuntimeProvider::default());
-        Ok(Self { handle: RetryDnsHandle::new(pool, 1), limits })
+        let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let room = usize::try_from((files / FILES_OF_A_LOOK).clamp(1, MOST_LOOKS)).unwrap_or(1);
+        Ok(Self {
+            servers: Arc::new(Servers::new(servers)),
+            limits,
+            room,
+            looks: Arc::new(Semaphore::new(room)),
+            glances: Arc::new(Semaphore::new(room)),
+        })
+    }
+
+    /// How many looks are made at once; more wait. It follows from how many files this process may open.
+    #[must_use]
+    pub const fn room(&self) -> usize {
+        self.room
     }
 
     /// Looks at a name. Never fails: what goes wrong is part of what is seen.
     pub async fn look(&self, expectation: &Expectation) -> Finding {
-        let deadline = Instant::now() + self.limits.look;
+        // It is never closed. The wait for a place is no part of the look.
+        let _place = self.looks.acquire().await;
+        self.look_within(expectation, self.limits).await
+    }
+
+    /// Looks at a name for as long as these limits say.
+    pub(crate) async fn look_within(&self, expectation: &Expectation, limits: Limits) -> Finding {
+        let look = Look { servers: &self.servers, limits, until: Instant::now() + limits.look };
+        let seen = look.at(expectation).await;
+        let finding = Finding::new(expectation.clone(), seen);
+        tracing::debug!(name = %expectation.name, verdict = ?finding.verdict, "looked at DNS");
+        finding
+    }
+}
+
+/// One look under way.
+struct Look<'a> {
+    servers: &'a Servers,
+    limits: Limits,
+    until: Instant,
+}
+
+impl Look<'_> {
+    async fn at(&self, expectation: &Expectation) -> Seen {
         let (ipv4, ipv6) = tokio::join!(
-            self.walk(expectation, RecordType::A, deadline),
-            self.walk(expectation, RecordType::AAAA, deadline)
+            self.walk(expectation, RecordType::A),
+            self.walk(expectation, RecordType::AAAA)
         );
-        let mut seen = Seen { ipv4, ipv6, target_addresses: Vec::new(), http: Vec::new() };
+        let (target_addresses, http) = (Vec::new(), Vec::new());
+        let mut seen = Seen { ipv4, ipv6, target_addresses, target_silent: false, http };
         if Self::unsettled(expectation, &seen) {
-            seen.target_addresses = self.target_addresses(expectation, deadline).await;
+            (seen.target_addresses, seen.target_silent) = self.target_addresses(expectation).await;
         }
         if let Some(proof) = &expectation.proof
             && Self::unsettled(expectation, &seen)
         {
             seen.http = proof::ask(&expectation.name, proof, &seen, self.limits).await;
         }
-        let finding = Finding::new(expectation.clone(), seen);
-        tracing::debug!(name = %expectation.name, verdict = ?finding.verdict, "looked at DNS");
-        finding
+        seen
     }
 
     /// Whether there are addresses that may yet turn out to be ours.
@@ -116,16 +159,15 @@ impl Resolver {
         addresses && matches!(judge(expectation, seen), Verdict::NotPointed(_))
     }
 
-    async fn walk(&self, expectation: &Expectation, kind: RecordType, deadline: Instant) -> Walk {
+    async fn walk(&self, expectation: &Expectation, kind: RecordType) -> Walk {
         let is_target = |name: &str| expectation.is_target(name);
-        self.walk_from(&expectation.name, kind, deadline, &is_target).await
+        self.walk_from(&expectation.name, kind, &is_target).await
     }
 
     async fn walk_from(
         &self,
         name: &Hostname,
         kind: RecordType,
-        deadline: Instant,
         is_target: &(dyn Fn(&str) -> bool + Sync),
     ) -> Walk {
         let Ok(name) = Name::from_ascii(format!("{name}.")) else {
@@ -137,75 +179,67 @@ impl Resolver {
             match step {
                 Step::Done(walk) => return walk,
                 Step::Ask(name, kind) => {
-                    let reply = self.ask(name, kind, deadline).await;
+                    let reply = self.ask(name, kind).await;
                     step = walker.take(kind, &reply);
                 }
             }
         }
     }
 
-    async fn ask(&self, name: Name, kind: RecordType, deadline: Instant) -> Reply {
-        let reply = match timeout_at(deadline, self.question(name, kind)).await {
-            Ok(reply) => reply,
-            Err(_) => Reply::Nothing(End::Timeout),
+    async fn ask(&self, name: Name, kind: RecordType) -> Reply {
+        let Some(question) = Question::new(name, kind) else {
+            return Reply::Nothing(End::Unreadable);
         };
-        match reply {
-            Reply::Nothing(End::Timeout) if !self.resolver_answers().await => {
+        let begun = Instant::now();
+        let until = self.until.min(begun + self.limits.query * 2);
+        match self.servers.ask(&question, self.patience(until)).await {
+            Reply::Nothing(End::Timeout) if !self.resolver_answers(begun).await => {
                 Reply::Nothing(End::ResolverUnreachable)
             }
             reply => reply,
         }
     }
 
-    async fn question(&self, name: Name, kind: RecordType) -> Reply {
-        let answer = self
-            .handle
-            .lookup(Query::query(name, kind), DnsRequestOptions::default())
-            .first_answer()
-            .await;
-        match answer {
-            Ok(response) => Reply::Records {
-                exists: response.response_code != ResponseCode::NXDomain,
-                records: response.into_message().answers,
-            },
-            Err(error) => Reply::failed(&error),
+    fn patience(&self, until: Instant) -> Patience {
+        let Limits { query, .. } = self.limits;
+        Patience { step: query / STEPS, opinion: query, until }
+    }
+
+    /// Whether our resolver answers anything at all: if not, silence says nothing of the name asked for. What it answered to others
+    /// meanwhile is answer enough.
+    async fn resolver_answers(&self, begun: Instant) -> bool {
+        if self.servers.answered_since(begun) {
+            return true;
         }
+        let Some(root) = Question::new(Name::root(), RecordType::NS) else { return false };
+        let patience = self.patience(Instant::now() + self.limits.query);
+        let reply = self.servers.ask(&root, patience).await;
+        !matches!(reply, Reply::Nothing(End::Timeout | End::ResolverUnreachable))
+            || self.servers.answered_since(begun)
     }
 
-    /// Whether our resolver answers anything at all: if not, silence says nothing of the name asked for.
-    async fn resolver_answers(&self) -> bool {
-        let root = self.question(Name::root(), RecordType::NS);
-        let reply = tokio::time::timeout(self.limits.query, root).await;
-        !matches!(reply, Err(_) | Ok(Reply::Nothing(End::Timeout | End::ResolverUnreachable)))
-    }
-
-    /// What our targets resolve to now: what a flattened CNAME would show.
-    async fn target_addresses(&self, expectation: &Expectation, deadline: Instant) -> Vec<IpAddr> {
-        let mut addresses = Vec::new();
+    /// What our targets resolve to now: what a flattened CNAME would show. And whether any of them kept silent.
+    async fn target_addresses(&self, expectation: &Expectation) -> (Vec<IpAddr>, bool) {
+        let (mut addresses, mut silent) = (Vec::new(), false);
         for target in &expectation.targets {
             let (ipv4, ipv6) = tokio::join!(
-                self.walk_from(target, RecordType::A, deadline, &|_: &str| false),
-                self.walk_from(target, RecordType::AAAA, deadline, &|_: &str| false)
+                self.walk_from(target, RecordType::A, &|_: &str| false),
+                self.walk_from(target, RecordType::AAAA, &|_: &str| false)
             );
+            silent |= ipv4.is_silent() || ipv6.is_silent();
             addresses.extend(ipv4.addresses);
             addresses.extend(ipv6.addresses);
         }
         addresses.sort_unstable();
         addresses.dedup();
-        addresses
+        (addresses, silent)
     }
 }
 
-fn server(address: SocketAddr) -> NameServerConfig {
-    let connections = [ConnectionConfig::udp(), ConnectionConfig::tcp()].map(|mut connection| {
-        connection.port = address.port();
-        connection
-    });
-    NameServerConfig::new(address.ip(), true, connections.into())
-}
-
-fn system_servers() -> Result<Vec<NameServerConfig>, Error> {
+fn system_servers() -> Result<Vec<SocketAddr>, Error> {
+    /// Where the system's configuration has them.
+    const PORT: u16 = 53;
     let (configuration, _) =
         read_system_conf().map_err(|source| Error::SystemConfiguration { source })?;
-    Ok(configuration.name_servers)
+    Ok(configuration.name_servers.iter().map(|server| (server.ip, PORT).into()).collect())
 }

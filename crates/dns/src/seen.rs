@@ -14,6 +14,9 @@ pub struct Seen {
     pub ipv6: Walk,
     /// The addresses our targets have now, asked for only when the name has addresses of its own.
     pub target_addresses: Vec<IpAddr>,
+    /// Were the addresses of a target asked for in vain? Then addresses that are not known to be ours may be ours all the same.
+    #[serde(default)]
+    pub target_silent: bool,
     /// What the name's addresses answered over HTTP, asked only when DNS did not settle it.
     pub http: Vec<HttpAnswer>,
 }
@@ -27,6 +30,14 @@ pub struct Walk {
     pub addresses: Vec<IpAddr>,
     /// How it ended.
     pub end: End,
+}
+
+impl Walk {
+    /// Did it end for want of an answer that could be read? With more patience there may be one.
+    #[must_use]
+    pub const fn is_silent(&self) -> bool {
+        matches!(self.end, End::Timeout | End::Unreadable | End::ResolverUnreachable)
+    }
 }
 
 /// How the way from a name ended.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use holdfast_model::Note;
 use serde::{Deserialize, Serialize};
 
 /// Whether a name is pointed at us.
@@ -63,13 +64,15 @@ pub enum Cause {
     Timeout,
     /// Its name servers answer what nobody can read.
     Unreadable,
+    /// It has addresses that cannot be compared with those of our target, which are not to be had.
+    TargetSilent,
     /// We cannot look: our own resolver is silent.
     ResolverUnreachable,
 }
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::NxDomain,
         Self::NoRecords,
         Self::CnameElsewhere,
@@ -81,6 +84,7 @@ impl Cause {
         Self::Refused,
         Self::Timeout,
         Self::Unreadable,
+        Self::TargetSilent,
         Self::ResolverUnreachable,
     ];
 
@@ -97,8 +101,9 @@ impl Cause {
             Self::ChainTooLong => "dns-chain-too-long",
             Self::Servfail => "dns-servfail",
             Self::Refused => "dns-refused",
-            Self::Timeout => "dns-timeout",
+            Self::Timeout => Note::DNS_TIMEOUT,
             Self::Unreadable => "dns-unreadable",
+            Self::TargetSilent => "dns-target-silent",
             Self::ResolverUnreachable => "dns-resolver-unreachable",
         }
     }

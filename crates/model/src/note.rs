@@ -22,6 +22,11 @@ impl Note {
 
     /// The code of what a CA says of the window in which it would like a certificate renewed.
     pub const RENEWAL_EXPLAINED: &str = "renewal-explained";
+    /// The code of a name that did not answer a short look, which is no verdict yet.
+    pub const DNS_SILENT: &str = "dns-silent";
+
+    /// The code of a name whose name servers do not answer.
+    pub const DNS_TIMEOUT: &str = "dns-timeout";
 
     /// Longest detail kept: a CA or a DNS server may send anything.
     pub const DETAIL_LIMIT: usize = 2_000;
@@ -41,6 +46,12 @@ impl Note {
             detail = detail.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         }
         Self { code: code.into(), detail }
+    }
+
+    /// Did DNS say nothing at all? The next look at such a name is one with all patience.
+    #[must_use]
+    pub fn is_silence_of_dns(&self) -> bool {
+        self.code == Self::DNS_SILENT || self.code == Self::DNS_TIMEOUT
     }
 }
 

@@ -1,12 +1,14 @@
 //! Real peers for tests and benchmarks, as child processes on free ports.
 //!
 //! Everything started here ends with the test, also when the test panics or its process is killed: children ask the
-//! kernel to be killed when their parent dies, and directories left behind are removed by the next run. Fakes
-//! are not found here (a `LyingCa` is a real CA behind a proxy); a missing program is an error, never a skipped test.
+//! kernel to be killed when their parent dies, and directories left behind are removed by the next run. A missing
+//! program is an error, never a skipped test. What lies here is small: `LyingCa` is a proxy before a real CA, and
+//! the DNS server that misbehaves has a rule for each lie.
 //!
 //! Tests should `unwrap()` rather than return errors: logs of the peers are printed when a test panics.
 
 mod challtestsrv;
+pub mod dns;
 mod eventually;
 mod faketime;
 mod haproxy;

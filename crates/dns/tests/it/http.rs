@@ -8,8 +8,8 @@ use axum::response::Redirect;
 use axum::routing::get;
 use holdfast_dns::{Cause, Expectation, HttpProof, HttpReply, Limits, Resolver, Verdict, Via};
 
-use crate::server::Server;
 use crate::subject::{NAME, expectation, limits, look_for, with};
+use holdfast_testkit::dns::Server;
 
 /// A proxy of the customer's on 127.0.0.1, which answers the nonces `good`, `wrong` and `moved` each in its way.
 async fn proxy() -> SocketAddr {

@@ -60,12 +60,15 @@ fn http() -> impl Strategy<Value = HttpAnswer> {
 fn seen() -> impl Strategy<Value = Seen> {
     let targets = prop::collection::vec(address(), 0..3);
     let http = prop::collection::vec(http(), 0..4);
-    (walk(), walk(), targets, http).prop_map(|(ipv4, ipv6, target_addresses, http)| Seen {
-        ipv4,
-        ipv6,
-        target_addresses,
-        http,
-    })
+    (walk(), walk(), targets, any::<bool>(), http).prop_map(
+        |(ipv4, ipv6, target_addresses, target_silent, http)| Seen {
+            ipv4,
+            ipv6,
+            target_addresses,
+            target_silent,
+            http,
+        },
+    )
 }
 
 fn is_ours(expectation: &Expectation, seen: &Seen, address: &IpAddr) -> bool {
@@ -130,6 +133,7 @@ proptest! {
             ipv4: Walk { aliases: vec![], addresses: vec![OURS_V4.parse().unwrap()], end: End::Addresses },
             ipv6: Walk { aliases: vec![], addresses: vec![address.into()], end: End::Addresses },
             target_addresses: vec![],
+            target_silent: false,
             http: vec![],
         };
         prop_assert_eq!(judge(&expectation(), &seen), Verdict::NotPointed(Cause::StaleAaaa));

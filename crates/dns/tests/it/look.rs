@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use hickory_proto::op::ResponseCode;
 use holdfast_dns::{Cause, End, Finding, Resolver, Verdict, Via};
 
-use crate::server::{Behaviour, Server, records};
 use crate::subject::{NAME, expectation, limits, look, with};
+use holdfast_testkit::dns::{Behaviour, Server, records};
 
 #[track_caller]
 fn pointed(finding: &Finding, via: Via) {

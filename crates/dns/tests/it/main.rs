@@ -2,9 +2,10 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "in tests a panic is the report")]
 
+mod glance;
 mod http;
 mod judge;
+mod lies;
 mod look;
 mod noise;
-mod server;
 mod subject;

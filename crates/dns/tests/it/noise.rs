@@ -5,8 +5,8 @@ use std::time::Duration;
 use holdfast_dns::{Limits, Resolver};
 use proptest::prelude::*;
 
-use crate::server::{Behaviour, Server, parse_name};
 use crate::subject::{NAME, expectation, limits};
+use holdfast_testkit::dns::{Behaviour, Server, parse_name};
 
 /// The head of a good answer to a question for the name, then noise: most of it gets past the first checks.
 fn nearly_dns() -> impl Strategy<Value = Vec<u8>> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use holdfast_dns::{Expectation, Finding, Limits, Resolver};
 use holdfast_model::Hostname;
 
-use crate::server::{Behaviour, Server, records};
+use holdfast_testkit::dns::{Behaviour, Server, records};
 
 pub(crate) const NAME: &str = "shop.example.com";
 pub(crate) const TARGET: &str = "edge.holdfast.test";

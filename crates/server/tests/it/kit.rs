@@ -65,7 +65,7 @@ impl Look for World {
         };
         let walk = Walk { aliases, addresses: Vec::new(), end };
         let seen =
-            Seen { ipv4: walk.clone(), ipv6: walk, target_addresses: Vec::new(), http: Vec::new() };
+            Seen { ipv4: walk.clone(), ipv6: walk, target_addresses: Vec::new(), target_silent: false, http: Vec::new() };
         Finding::new(expectation.clone(), seen)
     }
 }
