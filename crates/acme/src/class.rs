@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use holdfast_model::Note;
+use holdfast_model::{Note, WaitScope};
 
 /// What to do about an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Class {
-    /// The CA asks to be left alone: the account waits, on every replica, at no cost to a domain.
+    /// The CA asks to wait. What is in scope waits, and nothing else, at no cost to a domain.
     Wait {
+        /// What waits.
+        scope: WaitScope,
         /// For how long, where it said so.
         after: Option<Duration>,
         /// In its words.

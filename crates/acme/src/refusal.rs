@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use holdfast_gateway::point::Point;
-use holdfast_model::Note;
+use holdfast_model::{Note, WaitScope};
 
-use crate::Class;
 use crate::problem::{Problem, code};
+use crate::{Class, scope};
 
 /// A refusal, with everything that came with it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,9 +40,9 @@ impl Refusal {
 
     pub(crate) fn class(&self) -> Class {
         let kind = self.problem.deciding_kind();
-        let (after, note) = (self.retry_after, self.note(kind));
+        let note = self.note(kind);
         match (self.status, kind) {
-            (429 | 503, _) | (_, "rateLimited") => Class::Wait { after, note },
+            (429 | 503, _) | (_, "rateLimited") => self.wait(kind, note),
             // The order was validated before: the record is new, or could not be read.
             (_, "caa") if self.at == Point::ACME_FINALIZE => Class::Trouble(note),
             (_, "rejectedIdentifier" | "unsupportedIdentifier" | "caa" | "badCSR") => {
@@ -50,7 +50,7 @@ impl Refusal {
             }
             (_, "badPublicKey") if self.at == Point::ACME_FINALIZE => Class::Hopeless(note),
             // Before anything else a later try could mend: it says when.
-            _ if self.is_about_ordering() && after.is_some() => Class::Wait { after, note },
+            _ if self.is_about_ordering() && self.retry_after.is_some() => self.wait(kind, note),
             (_, "accountDoesNotExist") => Class::AccountGone(note),
             // The order was read as valid a moment ago: a replica of the CA lags, and a new order would be a second certificate.
             (404 | 410, _) | (_, "unauthorized") if self.at == Point::ACME_CERTIFICATE => {
@@ -62,6 +62,18 @@ impl Refusal {
             (_, "unauthorized") if self.is_about_an_order() => Class::OrderGone(note),
             _ => Class::Trouble(note),
         }
+    }
+
+    fn wait(&self, kind: &str, note: Note) -> Class {
+        let words = &self.problem.detail;
+        let after = self.retry_after.or_else(|| scope::wait_in(words));
+        let scope = scope::scope(self.at, self.status, kind, words);
+        let note = match scope {
+            // Another cause than a limit: only a person can end it.
+            WaitScope::PausedName => Note { code: "acme-paused".into(), ..note },
+            _ => note,
+        };
+        Class::Wait { scope, after, note }
     }
 
     /// The cause; what is meant depends on what was asked.
@@ -212,6 +224,26 @@ mod tests {
             if let Class::Wait { after: said, .. } = class {
                 assert_eq!(said, after.map(Duration::from_secs));
             }
+        }
+    }
+
+    /// Beside the words it matters what was asked, and with which status it was refused.
+    #[test]
+    fn whoever_waits_is_in_the_class() {
+        use {Point as P, WaitScope as S};
+        let cases = [
+            (P::ACME_NEW_ORDER, 429, "rateLimited", S::Unknown),
+            (P::ACME_NEW_ORDER, 429, "", S::Server),
+            (P::ACME_NEW_ORDER, 503, "rateLimited", S::Server),
+            (P::ACME_CHALLENGE, 429, "rateLimited", S::Unknown),
+            (P::ACME_FINALIZE, 503, "", S::Server),
+            (P::ACME_NONCE, 429, "rateLimited", S::Server),
+            (P::ACME_NEW_ORDER, 400, "malformed", S::Unknown),
+            (P::ACME_NEW_ORDER, 500, "serverInternal", S::Server),
+        ];
+        for (at, status, kind, expected) in cases {
+            let class = class(at, status, kind, Some(9));
+            assert!(matches!(class, Class::Wait { scope, .. } if scope == expected), "{class:?}");
         }
     }
 }

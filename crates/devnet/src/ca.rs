@@ -20,6 +20,7 @@ mod index;
 mod jwk;
 mod jws;
 mod key_change;
+mod limit;
 mod name;
 mod new_order;
 mod nonce;

@@ -56,6 +56,16 @@ pub struct Fault {
     pub struck: u64,
 }
 
+/// A limit that an account is over.
+pub(crate) struct Limit {
+    /// So many orders
+    pub(crate) orders: u32,
+    /// in so many seconds.
+    pub(crate) seconds: u32,
+    /// When the next one is allowed.
+    pub(crate) wait: Duration,
+}
+
 struct Active {
     value: Value,
     times_left: Option<u64>,
@@ -134,14 +144,17 @@ impl Faults {
         self.strike(kind, |fault| names.iter().any(|name| fault.value.covers(name))).is_some()
     }
 
-    /// Counts an order against its account's limit; over it, how long to wait.
-    pub(crate) fn over_order_limit(&self, account: &str) -> Option<Duration> {
+    /// Counts an order against its account's limit; over it, which that is, and how long to wait.
+    pub(crate) fn over_order_limit(&self, account: &str) -> Option<Limit> {
         let mut wait = None;
-        self.strike(FaultKind::OrderLimit, |fault| {
+        let struck = self.strike(FaultKind::OrderLimit, |fault| {
             wait = fault.over_limit(account, Instant::now());
             wait.is_some()
         })?;
-        wait
+        match (struck, wait) {
+            (Value::Limit { orders, seconds }, Some(wait)) => Some(Limit { orders, seconds, wait }),
+            _ => None,
+        }
     }
 
     /// What new orders are answered instead: a status, and how many seconds to wait.

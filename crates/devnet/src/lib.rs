@@ -72,7 +72,14 @@
 //! | `dropped-reply` | rate | signed requests are processed, then the connection closes (HTTP/2: the stream is reset) with no answer |
 //! | `unavailable` | seconds | every ACME request is answered 503 with this Retry-After |
 //! | `slow-request` | ms | every ACME request takes this much longer |
-//! | `order-limit` | `ORDERS/SECONDS` | new orders of an account past the limit (a bucket that refills evenly) are answered 429 rateLimited with Retry-After; those with `replaces` are exempt |
+//! | `order-limit` | `ORDERS/SECONDS` | new orders of an account past the limit (a bucket that refills evenly) are answered 429 rateLimited in Boulder's words, with Retry-After; those with `replaces` are exempt, as from the other limits of certificates |
+//! | `failed-authorizations` | names | new orders are answered 429 rateLimited in Boulder's words, Retry-After 720 |
+//! | `exact-set-limit` | names | the same for certificates of the exact set, Retry-After 120960 |
+//! | `registered-domain-limit` | names | the same for certificates of the registered domain, also for all names below, Retry-After 12096 |
+//! | `paused-name` | names | the same for a paused name: no Retry-After, and the address at which a person unpauses it |
+//! | `unknown-limit` | names | the same in words that no client knows, without Retry-After |
+//! | `challenge-limit` | names | the challenge is answered 429 rateLimited in Google's words: over quota, try again in 2 s |
+//! | `address-limit` | rate | ACME requests are answered 429 with an HTML page, as by the nginx before ZeroSSL |
 //! | `order-refused` | `STATUS` or `STATUS/SECONDS` | new orders are answered with this status and, if given, this Retry-After |
 //! | `slow-validation` | ms | a challenge is looked at only after this time, with Retry-After meanwhile |
 //! | `processing` | ms | a finalized order stays `processing` for this time, with Retry-After |

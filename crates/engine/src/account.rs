@@ -11,7 +11,7 @@ use std::{
 
 use holdfast_acme::Class;
 use holdfast_cluster::ACME_WRITER;
-use holdfast_model::{DomainId, Note};
+use holdfast_model::{DomainId, Note, WaitScope};
 use holdfast_store::AccountId;
 use tokio::time::Instant;
 
@@ -30,7 +30,7 @@ const LEASE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What this replica knows of the way.
 #[derive(Default)]
-pub(crate) struct WayToCa(Mutex<Way>);
+pub(crate) struct WayToCa(Mutex<Way>, tokio::sync::Mutex<()>);
 
 #[derive(Default)]
 struct Way {
@@ -43,6 +43,12 @@ struct Way {
     made: u64,
     /// For whom the CA failed, and how many orders it had made by then.
     suspects: HashMap<DomainId, u64>,
+    /// For whom an order was last refused in words that nobody knows, and how many orders the CA had made by then.
+    unexplained: Option<(DomainId, u64)>,
+    /// How often everybody had to wait.
+    refusals: u64,
+    /// Has the CA made no order since the account last had to wait?
+    in_doubt: bool,
 }
 
 /// More than this need not be remembered: who is forgotten gets one more try.
@@ -95,6 +101,7 @@ impl WayToCa {
         self.is_open();
         let mut way = self.way();
         way.made += 1;
+        way.in_doubt = false;
         way.suspects.remove(&domain);
     }
 
@@ -114,10 +121,10 @@ impl WayToCa {
 
     async fn refused(&self, shared: &Shared, error: &holdfast_acme::Error) -> Instant {
         match error.class() {
-            Class::Wait { after, note } => {
-                let wait = after.unwrap_or(FIRST_WAIT);
-                pause(shared, wait, &note).await;
-                self.close_for(wait)
+            // Of the account that is not there yet, it is no limit: who asks is this replica.
+            Class::Wait { after, note, .. } => {
+                let wait = self.sent_away(shared, after, &note).await;
+                Instant::now() + wait
             }
             Class::AccountUnusable(note) => self.stopped(shared, &note).await,
             Class::Trouble(note)
@@ -142,6 +149,67 @@ impl WayToCa {
         until
     }
 
+    /// The CA has had enough of this replica's requests, or is busy: it stays away for as long as the CA asks, but for no longer than
+    /// an hour. Gives how long.
+    pub(crate) async fn sent_away(
+        &self,
+        shared: &Shared,
+        after: Option<Duration>,
+        note: &Note,
+    ) -> Duration {
+        let Some(after) = after else {
+            let until = self.failed(shared, note).await;
+            return until.saturating_duration_since(Instant::now());
+        };
+        let now = Instant::now();
+        // Those who were under way together are sent away together.
+        if let Some(at) = self.way().closed_until.filter(|at| *at > now) {
+            return at - now;
+        }
+        let wait = WaitScope::Server.bounded(Some(after));
+        self.close_for(wait);
+        tracing::warn!(code = %note.code, detail = %note.detail, wait_s = wait.as_secs(), "the CA sends this replica away");
+        pause(shared, NOTED, note).await;
+        wait
+    }
+
+    /// The account has to wait, on every replica.
+    pub(crate) async fn account_waits(&self, shared: &Shared, wait: Duration, note: &Note) {
+        {
+            let mut way = self.way();
+            way.refusals += 1;
+            way.in_doubt = true;
+        }
+        pause(shared, wait, note).await;
+    }
+
+    /// Leave to ask for an order. When the account had to wait, one asks alone, and what it is told holds for those who wait here
+    /// meanwhile: none if it was refused again.
+    pub(crate) async fn leave(&self) -> Option<Option<tokio::sync::MutexGuard<'_, ()>>> {
+        let before = {
+            let way = self.way();
+            if !way.in_doubt {
+                return Some(None);
+            }
+            way.refusals
+        };
+        let alone = self.1.lock().await;
+        let way = self.way();
+        match (way.in_doubt, way.refusals == before) {
+            (false, _) => Some(None),
+            (true, true) => Some(Some(alone)),
+            (true, false) => None,
+        }
+    }
+
+    /// Was an order refused for another name right before, without one being made in between?
+    pub(crate) fn is_refused_in_a_row(&self, domain: DomainId) -> bool {
+        let mut way = self.way();
+        let made = way.made;
+        let before = way.unexplained.replace((domain, made));
+        before.is_none_or(|(other, before)| other != domain && before == made)
+    }
+
     /// The account cannot be used: nothing is ordered with it, on any replica, until a person has registered another. The CA is asked
     /// again now and then, since it may have been the CA's mistake.
     pub(crate) async fn stopped(&self, shared: &Shared, note: &Note) -> Instant {
@@ -152,7 +220,9 @@ impl WayToCa {
 
     fn close_for(&self, wait: Duration) -> Instant {
         let until = Instant::now() + wait;
-        self.way().closed_until = Some(until);
+        let mut way = self.way();
+        way.closed_until = Some(until);
+        way.refusals += 1;
         until
     }
 }
@@ -177,9 +247,6 @@ impl Drop for Opening<'_> {
     }
 }
 
-/// How long to leave a CA alone that asked for it without saying how long.
-pub(crate) const UNSAID: Duration = Duration::from_secs(60);
-
 /// Leaves the account alone on every replica, and says why.
 pub(crate) async fn pause(shared: &Shared, wait: Duration, note: &Note) {
     let paused = async {
@@ -200,6 +267,40 @@ pub(crate) async fn pause(shared: &Shared, wait: Duration, note: &Note) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// After a wait of the account the CA is asked once, not by all who are in flight.
+    #[tokio::test]
+    async fn one_asks_for_all_after_the_account_had_to_wait() {
+        let way = WayToCa::default();
+        assert!(matches!(way.leave().await, Some(None)), "nobody waits without need");
+        for refused in [true, false] {
+            way.way().in_doubt = true;
+            let first = way.leave().await.unwrap();
+            assert!(first.is_some());
+            let second = way.leave();
+            tokio::pin!(second);
+            let waited = tokio::time::timeout(Duration::from_millis(20), &mut second).await;
+            assert!(waited.is_err(), "two asked at once");
+            match refused {
+                true => way.way().refusals += 1,
+                false => way.ordered(DomainId::new()),
+            }
+            drop(first);
+            assert_eq!(second.await.is_none(), refused);
+        }
+    }
+
+    /// Two names that the CA refuses, each now and then, do not stop the others.
+    #[test]
+    fn only_refusals_in_a_row_are_about_more_than_their_names() {
+        let (way, odd, strange) = (WayToCa::default(), DomainId::new(), DomainId::new());
+        assert!(way.is_refused_in_a_row(odd), "another replica may have seen the one before");
+        assert!(!way.is_refused_in_a_row(odd));
+        assert!(way.is_refused_in_a_row(strange));
+        way.ordered(DomainId::new());
+        assert!(!way.is_refused_in_a_row(odd));
+        assert!(way.is_refused_in_a_row(strange));
+    }
 
     #[test]
     fn a_name_that_fails_while_others_get_through_fails_by_itself() {

@@ -51,7 +51,7 @@ impl Default for Retention {
 
 /// What is kept for how long, and how many rows at most go in one commit. Each is a task of its own, so that none waits for another.
 /// docs/production.md says the same.
-const KEPT: [(&str, Outdated, Duration, u32); 5] = [
+const KEPT: [(&str, Outdated, Duration, u32); 6] = [
     ("prune-notices", Outdated::Notices, DAY.saturating_mul(90), 5_000),
     ("prune-orders", Outdated::Orders, DAY.saturating_mul(30), 5_000),
     ("sweep-challenges", Outdated::Challenges, DAY.saturating_mul(10), 5_000),
@@ -59,6 +59,7 @@ const KEPT: [(&str, Outdated, Duration, u32); 5] = [
     ("prune-certificates", Outdated::Certificates, DAY.saturating_mul(7), 1_000),
     // An edge that was away for longer lists everything anew.
     ("prune-tombstones", Outdated::Tombstones, DAY.saturating_mul(30), 1_000),
+    ("prune-waits", Outdated::CaWaits, HOUR, 5_000),
 ];
 
 /// Everything that is pruned: the task, what it deletes, after how long, and how much in one commit.

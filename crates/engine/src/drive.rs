@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use holdfast_cluster::StoreClock;
-use holdfast_model::{Domain, Outcome, Policy, State, Transition, answers, asked, decide};
+use holdfast_model::{Domain, Outcome, Policy, State, Transition, Wanted, answers, asked, decide};
 use holdfast_store::{Claimed, Commit, Error, Products};
 
 use crate::{
     dispatch::Shared,
     handlers::{self, Step},
-    telemetry,
+    telemetry, waits,
 };
 
 /// A wait this short is sat out under the claim; giving the row back and claiming it again would cost more.
@@ -76,6 +76,9 @@ fn decided(clock: &StoreClock, policy: &Policy, stored: &Domain, outcome: &Outco
 /// What a person asked for comes first; else the state's handler.
 async fn step(shared: &Shared, claimed: &Claimed) -> Result<Step, Error> {
     let domain = &claimed.domain;
+    if domain.wanted == Some(Wanted::Retry) {
+        waits::lift(shared, domain).await?;
+    }
     if let Some(outcome) = domain.wanted.and_then(|wanted| asked(domain, wanted)) {
         return Ok(Step { outcome, products: Products::default() });
     }

@@ -16,7 +16,10 @@ use holdfast_store::{Claimed, Error, Products};
 pub use dns::expectation;
 pub(crate) use removal::remove;
 
-use crate::dispatch::Shared;
+use crate::{
+    dispatch::Shared,
+    waits::{self, NotNow},
+};
 
 /// What happened, and what came of it.
 pub(crate) struct Step {
@@ -70,11 +73,14 @@ fn intake(claimed: &Claimed) -> Step {
 }
 
 /// What a CA's refusal amounts to, outside of ordering.
-fn refusal(error: &holdfast_acme::Error) -> Outcome {
+async fn refusal(shared: &Shared, domain: &Domain, error: &holdfast_acme::Error) -> Outcome {
     match error.class() {
-        Class::Wait { note, .. } | Class::Trouble(note) | Class::AccountGone(note) => {
-            Outcome::Trouble { note }
+        Class::Wait { scope, after, note } => {
+            let said = NotNow { scope, after, note };
+            let until = waits::begin(shared, domain, &said).await.until();
+            Outcome::Deferred { until, note: said.note }
         }
+        Class::Trouble(note) | Class::AccountGone(note) => Outcome::Trouble { note },
         // The order is that account's; another account needs an order of its own, and its domain waits for that.
         Class::OrderGone(note) | Class::AccountUnusable(note) => Outcome::OrderGone { note },
         Class::Hopeless(note) => Outcome::Hopeless { note },

@@ -18,6 +18,7 @@ mod pulse;
 #[cfg(test)]
 mod samples;
 mod telemetry;
+mod waits;
 
 pub use chores::{Retention, chores};
 pub use config::{Deployment, EngineConfig};

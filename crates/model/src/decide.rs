@@ -88,6 +88,8 @@ pub fn decide(domain: &Domain, outcome: &Outcome, policy: &Policy, now: Timestam
         Some(Rule::Watch(exhausted)) => step.watch(exhausted, outcome),
         Some(Rule::Fail(to)) => step.fail(to, outcome.note().cloned(), ends_order(outcome)),
         Some(Rule::Wait) => step.wait(outcome),
+        Some(Rule::Defer) => step.defer(outcome),
+        Some(Rule::Park(to)) => step.park(to, outcome),
         Some(Rule::Resume) => step.resume(),
         None => step.unexpected(outcome),
     }
@@ -297,7 +299,7 @@ impl Step<'_> {
             State::AcmeOrdering | State::Failed => None,
             State::CertificateDeploying => Some(self.next_look_at_edges()),
             State::Active => Some(self.next_look(outcome)),
-            _ => Some(outcome.not_before().unwrap_or_else(|| self.later()).max(self.now)),
+            _ => Some(self.bounded(outcome.not_before().unwrap_or_else(|| self.later()))),
         };
         match outcome.note() {
             // A look that found nothing wrong ends what an earlier one found.
@@ -310,6 +312,36 @@ impl Step<'_> {
             transition.order_ends = true;
         }
         transition
+    }
+
+    /// Out of the queue until then: the order made out for it ends, and no attempt is lost.
+    fn defer(&self, outcome: &Outcome) -> Transition {
+        Transition {
+            next_attempt_at: Some(self.spread(outcome)),
+            queued_at: None,
+            last_error: outcome.note().cloned(),
+            order_ends: true,
+            ..self.same()
+        }
+    }
+
+    /// In place while that holds no order open for long; then in the state for parked orders, which is no failure of its own.
+    fn park(&self, to: State, outcome: &Outcome) -> Transition {
+        let next = self.spread(outcome);
+        let note = outcome.note().cloned();
+        let within = self.policy.limits(self.domain.state).map(|limits| limits.within);
+        let held_open = within.map_or(self.policy.held_open, |it| it.min(self.policy.held_open));
+        if next <= self.entered_at().plus(held_open) {
+            return Transition { next_attempt_at: Some(next), last_error: note, ..self.same() };
+        }
+        Transition { next_attempt_at: Some(next), ..self.through(&[to], note) }
+    }
+
+    /// When the CA may be asked again, bounded, and not for all who wait for the same at once.
+    fn spread(&self, outcome: &Outcome) -> Timestamp {
+        let until = outcome.not_before().unwrap_or_else(|| self.later());
+        let wait = until.since(self.now).min(self.policy.longest_deferral);
+        self.now.plus(jittered(wait, self.domain.id, self.domain.attempt))
     }
 
     fn resume(&self) -> Transition {

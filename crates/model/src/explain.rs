@@ -7,10 +7,13 @@ mod facts;
 mod failure;
 mod queue;
 mod renewal;
+mod wait;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::facts::{Check, EdgeFacts, EdgeTrouble, Facts, Obstacle, QueueFacts, QueuePlace};
+pub use self::facts::{
+    Check, EdgeFacts, EdgeTrouble, Facts, Obstacle, QueueFacts, QueuePlace, WaitFacts,
+};
 use crate::{Domain, Note, State, Timestamp};
 
 /// Who must act for it to go on.
@@ -162,7 +165,7 @@ fn ordinary(domain: &Domain, facts: &Facts) -> Answer {
         State::CertificateDeploying => edge::deploying(domain, facts),
         State::DnsVerifying | State::DnsVerificationFailed => dns::dns(domain, facts),
         state if state.is_failure() => failure::failed(domain, facts),
-        _ => working(domain),
+        _ => wait::held_up(domain),
     }
 }
 

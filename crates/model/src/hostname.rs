@@ -66,6 +66,12 @@ impl Hostname {
         Ok(name)
     }
 
+    /// The part of it that somebody registered: one label below the public suffix; the whole name where there is none.
+    #[must_use]
+    pub fn registered_domain(&self) -> &str {
+        psl::domain_str(&self.0).unwrap_or(&self.0)
+    }
+
     /// Takes any host name, also one that is itself a public suffix: what a CNAME may point to.
     ///
     /// # Errors

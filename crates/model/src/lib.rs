@@ -17,14 +17,15 @@ mod request;
 mod state;
 mod table;
 mod time;
+mod wait;
 
 pub use certificate::CertificateSummary;
 pub use clock::{AGES_DOUBTED, ClockSample, ClockStep, ClockWatch};
 pub use decide::{Hop, Transition, decide};
 pub use domain::{Domain, DomainId, Wanted};
 pub use explain::{
-    Check, EdgeFacts, EdgeTrouble, Explanation, Facts, Obstacle, QueueFacts, QueuePlace, Who,
-    explain,
+    Check, EdgeFacts, EdgeTrouble, Explanation, Facts, Obstacle, QueueFacts, QueuePlace, WaitFacts,
+    Who, explain,
 };
 pub use hostname::{Hostname, HostnameError};
 pub use note::Note;
@@ -34,3 +35,4 @@ pub use request::{answers, asked};
 pub use state::{Phase, State, UnknownState};
 pub use table::{Row, Rule, TABLE, mermaid, rule};
 pub use time::{Timestamp, TimestampError};
+pub use wait::{WaitScope, url_in};

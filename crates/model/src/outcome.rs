@@ -43,6 +43,7 @@ outcomes! {
     DnsNotPointed { note: Note }, "It is not, and this is what was seen instead.";
     OrderCreated, "The CA made, or gave back, an order.";
     CaWaits, "The CA asked to wait, or the order budget is spent: back to the queue, at no cost.";
+    Deferred { note: Note, until: Timestamp }, "The CA refuses what this name needs for now: asked again then, at no cost.";
     ChallengeReady, "The challenge is known and its answer is in the same commit.";
     AlreadyAuthorized, "The CA remembers an earlier proof: nothing to prove.";
     ChallengeAccepted, "The CA was told to look.";
@@ -88,6 +89,7 @@ impl Outcome {
             | Self::DeploymentRefused { note }
             | Self::CertificateDamaged { note }
             | Self::RenewalPlanned { note, .. }
+            | Self::Deferred { note, .. }
             | Self::Trouble { note }
             | Self::Hopeless { note } => Some(note),
             _ => None,
@@ -102,6 +104,7 @@ impl Outcome {
                 *retry_after
             }
             Self::RenewalLater { look_at } | Self::RenewalPlanned { look_at, .. } => Some(*look_at),
+            Self::Deferred { until, .. } => Some(*until),
             _ => None,
         }
     }

@@ -128,6 +128,10 @@ pub struct Policy {
     pub validation: Limits,
     /// `CertificateDownloading`.
     pub download: Limits,
+    /// How long an order is held open for a name that the CA keeps waiting; it counts among those in flight.
+    pub held_open: Duration,
+    /// How long nothing is asked for a name that the CA keeps waiting. Where it must wait for longer, it is looked at in between.
+    pub longest_deferral: Duration,
     /// How soon to look again at an edge that is still applying, if no report wakes us.
     pub deployment_look: Duration,
     /// The wait grows with the stay, up to this.
@@ -145,6 +149,8 @@ impl Default for Policy {
             watch: limits(u32::MAX, 7 * DAY, 30_000, HOUR * 1_000),
             validation: limits(30, 5 * MINUTE, 250, 2_000),
             download: limits(u32::MAX, 2 * MINUTE, 250, 2_000),
+            held_open: Duration::from_secs(5 * MINUTE),
+            longest_deferral: Duration::from_secs(DAY),
             deployment_look: Duration::from_secs(15),
             longest_deployment_look: Duration::from_secs(10 * MINUTE),
             ladder: Ladder {

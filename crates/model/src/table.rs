@@ -14,6 +14,10 @@ pub enum Rule {
     Retry(State),
     /// Stay and look again; costs no attempt and writes no history.
     Wait,
+    /// Leave the queue for orders, and join it again then; costs no attempt and writes no history.
+    Defer,
+    /// Stay and ask again then, at no cost; what must wait for longer than an order may be held open for it waits there.
+    Park(State),
     /// Stay under slow watch within the state's limits; then there.
     Watch(State),
     /// The phase failed: there, until the ladder's next rung.
@@ -38,7 +42,7 @@ const fn row(from: State, on: OutcomeKind, rule: Rule) -> Row {
 }
 
 use OutcomeKind as On;
-use Rule::{Fail, Go, Resume, Retry, Wait, Watch};
+use Rule::{Defer, Fail, Go, Park, Resume, Retry, Wait, Watch};
 use State as S;
 
 const TO_RENEWAL: &[State] = &[S::RenewalDue, S::Renewing, S::AcmeOrdering];
@@ -64,6 +68,7 @@ pub const TABLE: &[Row] = &[
     row(S::DnsVerificationFailed, On::TimeToRetry, Resume),
     row(S::AcmeOrdering, On::OrderCreated, Go(&[S::AcmeOrderCreated, S::AcmeChallengePreparing])),
     row(S::AcmeOrdering, On::CaWaits, Wait),
+    row(S::AcmeOrdering, On::Deferred, Defer),
     row(S::AcmeOrdering, On::Trouble, Fail(S::AcmeOrderFailed)),
     row(S::AcmeOrdering, On::Hopeless, Fail(S::Failed)),
     row(S::AcmeOrderCreated, On::Accepted, Go(&[S::AcmeChallengePreparing])),
@@ -81,11 +86,13 @@ pub const TABLE: &[Row] = &[
     ),
     row(S::AcmeChallengePreparing, On::OrderGone, Fail(S::AcmeOrderFailed)),
     row(S::AcmeChallengePreparing, On::ChallengeInvalid, Fail(S::AcmeChallengeFailed)),
+    row(S::AcmeChallengePreparing, On::Deferred, Park(S::AcmeChallengeFailed)),
     row(S::AcmeChallengePreparing, On::Trouble, Fail(S::AcmeChallengeFailed)),
     row(S::AcmeChallengePreparing, On::Hopeless, Fail(S::Failed)),
     row(S::AcmeChallengePrepared, On::ChallengeAccepted, Go(&[S::AcmeChallengeValidating])),
     row(S::AcmeChallengePrepared, On::OrderGone, Fail(S::AcmeOrderFailed)),
     row(S::AcmeChallengePrepared, On::ChallengeInvalid, Fail(S::AcmeChallengeFailed)),
+    row(S::AcmeChallengePrepared, On::Deferred, Park(S::AcmeChallengeFailed)),
     row(S::AcmeChallengePrepared, On::Trouble, Fail(S::AcmeChallengeFailed)),
     row(S::AcmeChallengePrepared, On::Hopeless, Fail(S::Failed)),
     row(
@@ -96,6 +103,7 @@ pub const TABLE: &[Row] = &[
     row(S::AcmeChallengeValidating, On::ChallengePending, Retry(S::AcmeChallengeFailed)),
     row(S::AcmeChallengeValidating, On::ChallengeInvalid, Fail(S::AcmeChallengeFailed)),
     row(S::AcmeChallengeValidating, On::OrderGone, Fail(S::AcmeOrderFailed)),
+    row(S::AcmeChallengeValidating, On::Deferred, Park(S::AcmeChallengeFailed)),
     row(S::AcmeChallengeValidating, On::Trouble, Retry(S::AcmeChallengeFailed)),
     row(S::AcmeChallengeValidating, On::Hopeless, Fail(S::Failed)),
     row(S::AcmeChallengeValidated, On::Accepted, Go(&[S::CertificateDownloading])),
@@ -107,6 +115,7 @@ pub const TABLE: &[Row] = &[
     ),
     row(S::CertificateDownloading, On::OrderProcessing, Retry(S::CertificateDownloadFailed)),
     row(S::CertificateDownloading, On::OrderGone, Fail(S::AcmeOrderFailed)),
+    row(S::CertificateDownloading, On::Deferred, Park(S::CertificateDownloadFailed)),
     row(S::CertificateDownloading, On::Trouble, Fail(S::CertificateDownloadFailed)),
     row(S::CertificateDownloading, On::Hopeless, Fail(S::Failed)),
     row(S::CertificateDownloaded, On::Accepted, Go(&[S::CertificateDeploying])),
@@ -174,9 +183,9 @@ pub(crate) fn steps() -> Vec<(State, State)> {
             Retry(to) | Watch(to) => {
                 [(row.from, row.from), (row.from, to)].into_iter().for_each(&mut push);
             }
-            Fail(to) => push((row.from, to)),
+            Fail(to) | Park(to) => push((row.from, to)),
             Resume => resumptions(row.from).iter().for_each(|&to| push((row.from, to))),
-            Wait => {}
+            Wait | Defer => {}
         }
         if resumptions(row.from).contains(&S::RenewalDue) {
             [(S::RenewalDue, S::Renewing), (S::Renewing, S::AcmeOrdering)]

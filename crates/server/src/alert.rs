@@ -6,7 +6,7 @@ mod rule;
 use std::time::Duration;
 
 use holdfast_model::{ClockStep, Domain, Phase, Policy, State, Timestamp};
-use holdfast_store::{Account, Edge, Ending, EventLag, Webhook};
+use holdfast_store::{Account, CaWait, Edge, Ending, EventLag, Webhook};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -35,7 +35,7 @@ pub(crate) enum Severity {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Alert {
     /// Stable: `database-unavailable`, `database-hindered`, `database-log`, `stuck`, `high-retry-rate`, `many-failures`, `certificate-expiring`, `no-leader`, `edge-stale`, `edge-behind`, `edge-error`,
-    /// `edge-refusing`, `edge-shadowed`, `webhook-failing`, `ca-paused`, `ca-account-unusable`,
+    /// `edge-refusing`, `edge-shadowed`, `webhook-failing`, `ca-paused`, `ca-account-unusable`, `ca-name-paused`, `ca-domain-limited`,
     /// `event-log-behind`, `clock-stepped`, `clock-differs`.
     pub(crate) code: &'static str,
     /// How soon somebody should look.
@@ -65,6 +65,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) behind: &'a [(String, Timestamp)],
     pub(crate) webhooks: &'a [Webhook],
     pub(crate) account: Option<&'a Account>,
+    /// Names that the CA has paused, and registered domains for which it makes no certificates for now; some of each.
+    pub(crate) waits: &'a [CaWait],
     pub(crate) lag: &'a EventLag,
     /// Why requests fail or wait because of others who use the database.
     pub(crate) hindered: Option<String>,
@@ -113,6 +115,8 @@ pub(crate) fn alerts(facts: &Facts<'_>) -> Vec<Alert> {
     alerts.extend(facts.edges.iter().flat_map(|edge| rule::edge(facts, edge)));
     alerts.extend(facts.webhooks.iter().filter_map(|webhook| rule::webhook(facts, webhook)));
     alerts.extend(facts.account.and_then(|account| rule::paused(account, facts.now)));
+    alerts.extend(facts.account.and_then(|account| rule::paused_names(account, facts.waits)));
+    alerts.extend(facts.account.and_then(|account| rule::limited_domains(account, facts.waits)));
     alerts
 }
 

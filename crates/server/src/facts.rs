@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use holdfast_dns::{Expectation, HttpProof};
 use holdfast_model::{
-    Check, Domain, EdgeFacts, EdgeTrouble, Facts, Note, Obstacle, QueueFacts, State,
+    Check, Domain, EdgeFacts, EdgeTrouble, Facts, Note, Obstacle, QueueFacts, State, WaitFacts,
 };
-use holdfast_store::DeploymentStatus;
+use holdfast_store::{CaWait, DeploymentStatus};
 use uuid::Uuid;
 
 use crate::view::{alternatives, sentence};
@@ -23,8 +23,8 @@ const OBSERVES_ONLY: &str = "edge-observes-only";
 /// Longest question to the store.
 const STORE: Duration = Duration::from_secs(3);
 
-/// The longest a replica keeps away from a CA that it could not reach.
-const STAYS_AWAY: Duration = Duration::from_secs(300);
+/// The longest a replica keeps away from a CA that it could not reach, or that sent it away.
+const STAYS_AWAY: Duration = Duration::from_secs(3600);
 
 /// Gathers what can be had.
 pub(crate) async fn gather(state: &AppState, domain: &Domain) -> Facts {
@@ -32,18 +32,20 @@ pub(crate) async fn gather(state: &AppState, domain: &Domain) -> Facts {
     if domain.removed_at.is_some() {
         return Facts { required, ..Facts::default() };
     }
-    let (obstacle, dns, queue, edges) = tokio::join!(
+    let (obstacle, dns, queue, wait, edges) = tokio::join!(
         obstacle(state),
         dns(state, domain),
         queue(state, domain),
+        wait(state, domain),
         edges(state, domain)
     );
-    let checks = [Some(dns.check), queue.1, edges.1].into_iter().flatten().collect();
+    let checks = [Some(dns.check), queue.1, wait.1, edges.1].into_iter().flatten().collect();
     Facts {
         obstacle,
         dns: dns.note,
         dns_is_right: dns.is_right,
         queue: queue.0,
+        wait: wait.0,
         edges_unknown: edges.0.is_none(),
         edges: edges.0.unwrap_or_default(),
         stored_only: !state.edges_in_use,
@@ -95,7 +97,7 @@ async fn http_proof(state: &AppState) -> Option<HttpProof> {
 }
 
 async fn queue(state: &AppState, domain: &Domain) -> (Option<QueueFacts>, Option<Check>) {
-    if domain.state != State::AcmeOrdering {
+    if domain.state != State::AcmeOrdering || domain.queued_at.is_none() {
         return (None, None);
     }
     let expected = "orders are taken".to_owned();
@@ -140,6 +142,36 @@ async fn queue_facts(
         },
     };
     Ok((Some(QueueFacts { place, paused_until, pause_reason, next_slot_at }), seen))
+}
+
+/// What the CA wants left alone, and this name with it.
+async fn wait(state: &AppState, domain: &Domain) -> (Option<WaitFacts>, Option<Check>) {
+    // One that is queued asks as soon as it is its turn, and is told then.
+    if domain.state != State::AcmeOrdering || domain.queued_at.is_some() {
+        return (None, None);
+    }
+    let expected = "the CA takes orders for this name".to_owned();
+    let (ok, seen, wait) = match within_limit(wait_facts(state, domain)).await {
+        Some(Some(wait)) => {
+            (false, format!("not until {}: {}", wait.until, wait.words), Some(wait))
+        }
+        Some(None) => return (None, None),
+        None => return (None, Some(unseen("ca", expected, STORE))),
+    };
+    (wait, Some(Check { name: "ca".to_owned(), ok, expected, seen }))
+}
+
+async fn wait_facts(state: &AppState, domain: &Domain) -> Result<Option<WaitFacts>, Problem> {
+    let Some(account) = state.store.account(&state.directory, state.limits).await? else {
+        return Ok(None);
+    };
+    let wait = state.store.waiting_for(account.id, &domain.name).await?;
+    Ok(wait.map(|CaWait { scope, key, until, reason, .. }| WaitFacts {
+        scope,
+        key,
+        until,
+        words: reason,
+    }))
 }
 
 /// What the edges say; none when it could not be read in time.

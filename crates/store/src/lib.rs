@@ -9,6 +9,7 @@ mod alert;
 mod backup;
 mod bell;
 mod budget;
+mod ca_wait;
 mod certificate;
 mod challenge;
 mod claim;
@@ -62,6 +63,7 @@ use std::sync::Arc;
 pub use account::{Account, AccountId, Accounts, NewAccount, OrderLimits, Terms};
 pub use alert::{Alerts, DOMAIN_EXPIRING, Ending, StandingAlert};
 pub use backup::{BackupError, Replacement, back_up, check_file};
+pub use ca_wait::{CaWait, CaWaits, Noted};
 pub use certificate::{Bundle, CertificateId, Certificates, NewCertificate};
 pub use challenge::{ChallengeAnswer, ChallengeKind, Challenges, NewChallenge, OpenChallenge};
 pub use claim::{Claim, ClaimRequest, Claims, Holder};
@@ -106,6 +108,7 @@ pub use work::{Admission, Claimant, Claimed, Commit, Products, Work, WorkBatch};
 pub trait Store:
     Accounts
     + Alerts
+    + CaWaits
     + Certificates
     + Challenges
     + Claims
@@ -132,6 +135,7 @@ pub trait Store:
 impl<T> Store for T where
     T: Accounts
         + Alerts
+        + CaWaits
         + Certificates
         + Challenges
         + Claims

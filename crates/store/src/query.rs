@@ -44,6 +44,14 @@ pub(crate) mod alert {
         SELECT subject FROM alert WHERE code = 'domain-expiring' AND subject > $1 ORDER BY subject LIMIT 1 OFFSET $2";
 }
 
+/// Of what waits for a CA.
+pub(crate) mod ca_wait {
+    /// A name may be spelt like another's registered domain.
+    pub(crate) const LIFT: &str = "
+        DELETE FROM ca_wait WHERE (account_id = $1 AND key = $2 AND scope <> 'registered-domain')
+            OR (account_id = $1 AND key = $3 AND scope = 'registered-domain')";
+}
+
 /// Of edges that are gone.
 pub(crate) mod departure {
     pub(crate) const DEPART: &str = "INSERT INTO departed_edge (id) VALUES ($1)";

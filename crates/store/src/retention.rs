@@ -28,11 +28,13 @@ pub enum Outdated {
     Certificates,
     /// Deployments that tell edges to stop serving a name, by when they were written. Edges that are further behind list anew.
     Tombstones,
+    /// What waited for a CA, by when that was over.
+    CaWaits,
 }
 
 impl Outdated {
     /// Every kind.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Notices,
         Self::History,
         Self::Removed,
@@ -41,6 +43,7 @@ impl Outdated {
         Self::Challenges,
         Self::Certificates,
         Self::Tombstones,
+        Self::CaWaits,
     ];
 
     /// Where the deletion stands in an error.
@@ -54,6 +57,7 @@ impl Outdated {
             Self::Challenges => "prune challenges",
             Self::Certificates => "prune certificates",
             Self::Tombstones => "prune tombstones",
+            Self::CaWaits => "prune waits",
         }
     }
 }

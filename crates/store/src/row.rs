@@ -1,6 +1,7 @@
 //! Reading rows, the same for both databases: a column's name says what it holds, whatever database it lies in.
 
 mod account;
+mod ca_wait;
 mod certificate;
 mod challenge;
 mod claim;
@@ -22,6 +23,7 @@ use uuid::Uuid;
 use crate::{Error, Result};
 
 pub(crate) use self::account::{account, budget, paused_until, terms};
+pub(crate) use self::ca_wait::ca_wait;
 pub(crate) use self::certificate::{Unopened, certificate, digest};
 pub(crate) use self::challenge::{answer, challenge, open_challenge};
 pub(crate) use self::claim::claim;

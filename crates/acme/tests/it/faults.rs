@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use holdfast_acme::certificate::check_pair;
-use holdfast_acme::{CaConfig, Class, Error, OrderStatus, Proof, Verdict};
+use holdfast_acme::{CaConfig, Class, Error, OrderStatus, Proof, Verdict, WaitScope};
 use holdfast_store::Secret;
 
 use crate::kit::{Net, issue, name, settled, verdict};
@@ -52,10 +52,15 @@ async fn too_many_orders_mean_wait() {
         ca.new_order(&name(host), None).await.unwrap();
     }
     let error = ca.new_order(&name("c.shop.test"), None).await.unwrap_err();
-    let Class::Wait { after: Some(after), note } = error.class() else { panic!("{error}") };
+    let Class::Wait { after: Some(after), note, scope: WaitScope::Account } = error.class() else {
+        panic!("{error}")
+    };
     assert!((28..=30).contains(&after.as_secs()), "{after:?}");
     assert_eq!(note.code, "acme-rate-limited");
-    assert!(note.detail.contains("too many new orders for this account"), "{note}");
+    assert!(
+        note.detail.contains("too many new orders (2) from this account in the last 1m0s"),
+        "{note}"
+    );
 }
 
 #[tokio::test]
@@ -78,7 +83,9 @@ async fn a_ca_that_is_away_means_wait_for_every_request() {
         ca.change_key().await.unwrap_err(),
     ];
     for error in errors {
-        let Class::Wait { after, note } = error.class() else { panic!("{error}") };
+        let Class::Wait { after, note, scope: WaitScope::Server } = error.class() else {
+            panic!("{error}")
+        };
         assert_eq!(
             (after, note.code.as_ref()),
             (Some(Duration::from_secs(37)), "acme-server"),

@@ -15,7 +15,7 @@ use super::authorization::{Authorization, AuthorizationStatus, must_be_own};
 use super::id::random_text;
 use super::problem::Problem;
 use super::request::ByAccount;
-use super::{Ca, validation};
+use super::{Ca, limit, validation};
 use crate::clock;
 use crate::faults::FaultKind;
 
@@ -172,6 +172,7 @@ fn start(ca: &Ca, authorization: &mut Authorization, kind: ChallengeKind) -> Res
         authorization.status(),
         authorization.challenges.iter().any(|one| one.status == ChallengeStatus::Processing),
     );
+    let name = authorization.name.clone();
     let challenge = authorization.challenge(kind).ok_or_else(|| Problem::not_found("challenge"))?;
     match (status, challenge.status) {
         (AuthorizationStatus::Valid, _) | (_, ChallengeStatus::Processing) => Ok(false),
@@ -179,6 +180,7 @@ fn start(ca: &Ca, authorization: &mut Authorization, kind: ChallengeKind) -> Res
             Err(Problem::malformed("another challenge of this authorization is being looked at"))
         }
         (AuthorizationStatus::Pending, ChallengeStatus::Pending) => {
+            limit::check_challenge(ca, &name)?;
             challenge.status = ChallengeStatus::Processing;
             let delay = ca.faults.delay(FaultKind::SlowValidation);
             challenge.looked_at = delay.map(|delay| clock::now() + delay);

@@ -13,7 +13,7 @@ use super::id::new_id;
 use super::order::{Order, OrderStatus, Stage};
 use super::problem::{Kind, Problem};
 use super::request::ByAccount;
-use super::{Ca, name};
+use super::{Ca, limit, name};
 use crate::clock;
 use crate::faults::FaultKind;
 
@@ -53,7 +53,7 @@ pub(crate) async fn create(
     if let Some(replaces) = &asked.replaces {
         ca.check_replaces(replaces, &request.account, &names)?;
     }
-    check_limit(&ca, &request.account, asked.replaces.is_some())?;
+    limit::check(&ca, &request.account, &names, asked.replaces.is_some())?;
     check_refused(&ca)?;
     ca.forget_ended();
     let (id, is_new) = place(&ca, &request.account, &names, &profile, asked.replaces)?;
@@ -114,17 +114,6 @@ fn profile(ca: &Ca, asked: Option<String>) -> Result<String, Problem> {
             Err(Problem::new(Kind::InvalidProfile, detail))
         }
     }
-}
-
-/// Renewals that say what they replace are exempt, as at Let's Encrypt.
-fn check_limit(ca: &Ca, account: &str, is_renewal: bool) -> Result<(), Problem> {
-    if is_renewal {
-        return Ok(());
-    }
-    let Some(wait) = ca.faults.over_order_limit(account) else { return Ok(()) };
-    let seconds = clock::ceil_seconds(wait);
-    let detail = format!("too many new orders for this account: retry after {seconds} s");
-    Err(Problem::new(Kind::RateLimited, detail).with_retry_after(seconds))
 }
 
 fn check_refused(ca: &Ca) -> Result<(), Problem> {

@@ -13,7 +13,7 @@ use http::{HeaderName, Method, StatusCode};
 use super::problem::{Kind, Problem};
 use super::{
     Ca, account, authorization, certificate, challenge, control, directory, finalize, key_change,
-    new_order, order, renewal, revocation,
+    limit, new_order, order, renewal, revocation,
 };
 use crate::clock;
 use crate::faults::FaultKind;
@@ -66,6 +66,7 @@ async fn answer(State(ca): State<Arc<Ca>>, request: Request, next: Next) -> Resp
     }
     let mut response = match refusal(&ca) {
         Some(problem) => problem.into_response(),
+        None if ca.faults.strikes(FaultKind::AddressLimit) => limit::page(),
         None => next.run(request).await,
     };
     // What an answer tells must outlive a kill that follows it.

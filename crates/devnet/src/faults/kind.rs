@@ -73,6 +73,13 @@ kinds! {
     Unavailable = "unavailable", Seconds, "Every ACME request is answered 503 with this Retry-After.";
     SlowRequest = "slow-request", Milliseconds, "Every ACME request takes this much longer.";
     OrderLimit = "order-limit", Limit, "New orders of an account past the limit are answered 429 with Retry-After.";
+    FailedAuthorizations = "failed-authorizations", Names, "New orders for these names are answered 429: too many failed authorizations for the name.";
+    ExactSetLimit = "exact-set-limit", Names, "New orders for these names are answered 429: too many certificates for this exact set of identifiers.";
+    RegisteredDomainLimit = "registered-domain-limit", Names, "New orders for these names, and for all below them, are answered 429: too many certificates for the registered domain.";
+    PausedName = "paused-name", Names, "New orders for these names are answered 429 without Retry-After, and with the address at which they are unpaused.";
+    UnknownLimit = "unknown-limit", Names, "New orders for these names are answered 429 with words that no client knows.";
+    ChallengeLimit = "challenge-limit", Names, "Challenges of these names are answered 429: over quota, try again in 2 s.";
+    AddressLimit = "address-limit", Rate, "ACME requests are answered 429 in HTML, as by a proxy that limits addresses.";
     OrderRefused = "order-refused", Answer, "New orders are answered with this status and, if given, this Retry-After.";
     SlowValidation = "slow-validation", Milliseconds, "A challenge is looked at only after this time.";
     Processing = "processing", Milliseconds, "A finalized order stays `processing` for this time.";

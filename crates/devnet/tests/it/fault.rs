@@ -101,7 +101,10 @@ async fn the_order_limit_answers_429_until_it_refills() {
     let limited = problem(order(&account, "c.test").await);
     assert_eq!((kind(&limited), limited.status), ("rateLimited", Some(429)));
     let detail = limited.detail.unwrap();
-    assert!(detail.contains("retry after 1800 s"), "{detail}");
+    assert!(
+        detail.starts_with("too many new orders (2) from this account in the last 1h0m0s"),
+        "{detail}"
+    );
     order(&other, "c.test").await.unwrap();
     world.net.faults().clear("order-limit").unwrap();
     order(&account, "c.test").await.unwrap();
@@ -146,6 +149,40 @@ async fn names_can_be_rejected_or_fail_validation() {
         world.net.faults().clear(fault).unwrap();
     }
     world.issue(&account, &["struck.test"]).await.unwrap();
+}
+
+/// Each in the words that a client has to tell it by.
+#[tokio::test]
+async fn every_scope_of_a_limit_has_its_own_words() {
+    let world = World::start().await;
+    let account = world.account().await;
+    for (fault, value, words) in [
+        (
+            "failed-authorizations",
+            "a.shop.test",
+            "too many failed authorizations (5) for \"a.shop.test\" in the last 1h0m0s",
+        ),
+        (
+            "exact-set-limit",
+            "a.shop.test",
+            "for this exact set of identifiers in the last 168h0m0s",
+        ),
+        (
+            "registered-domain-limit",
+            "shop.test",
+            "too many certificates (50) already issued for \"shop.test\" in the",
+        ),
+        ("paused-name", "a.shop.test", "Please visit: https://"),
+        ("unknown-limit", "a.shop.test", "the moon"),
+        ("challenge-limit", "a.shop.test", "is over quota"),
+    ] {
+        set(&world, fault, value);
+        let refused = problem(world.issue(&account, &["a.shop.test"]).await);
+        assert_eq!((kind(&refused), refused.status), ("rateLimited", Some(429)));
+        assert!(refused.detail.as_ref().unwrap().contains(words), "{refused:?}");
+        world.issue(&account, &["b.shops.test"]).await.unwrap();
+        world.net.faults().clear(fault).unwrap();
+    }
 }
 
 #[tokio::test]

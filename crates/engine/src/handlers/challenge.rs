@@ -19,7 +19,7 @@ pub(super) async fn prepare(shared: &Shared, claimed: &Claimed) -> Result<Step, 
         },
         Ok(Proof::Valid) => sealed(shared, &claimed.domain, Outcome::AlreadyAuthorized).await,
         Ok(Proof::Invalid(note)) => spent(note).into(),
-        Err(error) => refusal(&error).into(),
+        Err(error) => refusal(shared, &claimed.domain, &error).await.into(),
     })
 }
 
@@ -30,7 +30,7 @@ pub(super) async fn announce(shared: &Shared, claimed: &Claimed) -> Result<Step,
     };
     Ok(match shared.ca.accept(&challenge).await {
         Ok(()) => Outcome::ChallengeAccepted.into(),
-        Err(error) => refusal(&error).into(),
+        Err(error) => refusal(shared, &claimed.domain, &error).await.into(),
     })
 }
 
@@ -46,7 +46,7 @@ pub(super) async fn await_verdict(shared: &Shared, claimed: &Claimed) -> Result<
             Outcome::ChallengePending { retry_after }.into()
         }
         Ok(Verdict::Invalid(note)) => spent(note).into(),
-        Err(error) => refusal(&error).into(),
+        Err(error) => refusal(shared, &claimed.domain, &error).await.into(),
     })
 }
 
@@ -74,7 +74,7 @@ async fn sealed(shared: &Shared, domain: &Domain, outcome: Outcome) -> Step {
         Ok(Ok(pair)) => {
             Step { outcome, products: Products { key_and_csr: Some(pair), ..Products::default() } }
         }
-        Ok(Err(error)) => refusal(&error).into(),
+        Ok(Err(error)) => refusal(shared, domain, &error).await.into(),
         Err(_) => {
             Outcome::Trouble { note: Note::new("key-generation", "the key could not be made") }
                 .into()

@@ -27,7 +27,7 @@ pub(super) async fn fetch(shared: &Shared, claimed: &Claimed) -> Result<Step, Er
         Ok(OrderStatus::Pending | OrderStatus::Ready) => {
             Outcome::OrderProcessing { retry_after: None }.into()
         }
-        Err(error) => refusal(&error).into(),
+        Err(error) => refusal(shared, &claimed.domain, &error).await.into(),
     })
 }
 
@@ -53,7 +53,7 @@ impl Journal {
     async fn download(self, shared: &Shared, claimed: &Claimed) -> Step {
         let chain_pem = match shared.ca.certificate(&self.url).await {
             Ok(chain) => chain,
-            Err(error) => return refusal(&error).into(),
+            Err(error) => return refusal(shared, &claimed.domain, &error).await.into(),
         };
         match self.check(shared, claimed, chain_pem) {
             Ok(certificate) => Step {

@@ -2,21 +2,25 @@
 //! the account's pause, budget and limit.
 
 use holdfast_acme::Class;
-use holdfast_model::{DomainId, Note, Outcome};
+use holdfast_model::{Domain, Note, Outcome};
 use holdfast_store::{Claimed, Error, Products};
 
 use super::{Step, challenge, sealed_or_lost};
 use crate::{
-    account::{UNSAID, pause},
     dispatch::Shared,
+    waits::{self, NotNow, Waits},
 };
 
 pub(super) async fn place(shared: &Shared, claimed: &Claimed) -> Result<Step, Error> {
-    // Not made out just now: taken over from a worker that died, perhaps at another CA.
+    if let Some(deferred) = waits::holding(shared, &claimed.domain).await? {
+        return Ok(deferred.into());
+    }
+    // Not made out just now: what it waited for is over, or it was taken over from a worker that died, perhaps at another CA.
     if claimed.order.is_none() && challenge::order(shared, claimed).await?.is_none() {
         return Ok(Outcome::CaWaits.into());
     }
     let replaces = replaced(shared, claimed).await?;
+    let Some(_alone) = shared.way.leave().await else { return Ok(Outcome::CaWaits.into()) };
     match shared.ca.new_order(&claimed.domain.name, replaces.as_deref()).await {
         Ok(order) => {
             shared.way.ordered(claimed.domain.id);
@@ -25,7 +29,7 @@ pub(super) async fn place(shared: &Shared, claimed: &Claimed) -> Result<Step, Er
                 products: Products { order_url: Some(order.url), ..Products::default() },
             })
         }
-        Err(error) => Ok(refused(shared, claimed.domain.id, &error).await.into()),
+        Err(error) => Ok(refused(shared, &claimed.domain, &error).await.into()),
     }
 }
 
@@ -38,17 +42,20 @@ async fn replaced(shared: &Shared, claimed: &Claimed) -> Result<Option<String>, 
     Ok(bundle.map(|bundle| bundle.chain_pem))
 }
 
-async fn refused(shared: &Shared, domain: DomainId, error: &holdfast_acme::Error) -> Outcome {
+async fn refused(shared: &Shared, domain: &Domain, error: &holdfast_acme::Error) -> Outcome {
     match error.class() {
-        Class::Wait { after, note } => {
-            pause(shared, after.unwrap_or(UNSAID), &note).await;
-            Outcome::CaWaits
+        Class::Wait { scope, after, note } => {
+            let said = NotNow { scope, after, note };
+            match waits::begin(shared, domain, &said).await {
+                Waits::Everybody(_) => Outcome::CaWaits,
+                Waits::Name(until) => Outcome::Deferred { until, note: said.note },
+            }
         }
         Class::AccountUnusable(note) => {
             shared.way.stopped(shared, &note).await;
             Outcome::CaWaits
         }
-        Class::Trouble(note) if is_the_cas(&note) && !shared.way.is_its_own(domain) => {
+        Class::Trouble(note) if is_the_cas(&note) && !shared.way.is_its_own(domain.id) => {
             shared.way.failed(shared, &note).await;
             Outcome::CaWaits
         }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use holdfast_model::State;
+use holdfast_model::{Domain, State};
 use holdfast_testkit::eventually;
 
 use crate::kit::{Backend, Setup, World, patient, quick};
@@ -39,39 +39,54 @@ async fn costs_nothing(answer: &str) {
     assert!(!world.history(id).await.contains(&State::AcmeOrderFailed), "{answer}");
 }
 
-/// The account is paused, for every replica, for so long.
-async fn pauses(answer: &str, at_least: Duration) {
+/// Refused in words that nobody knows, the name leaves the queue for so long, and nothing else waits.
+async fn defers(answer: &str, wait: Duration) {
+    let world = World::start(Setup { policy: patient(), ..Setup::default() }).await;
+    world.devnet.faults().set("order-refused", answer, Some(1)).unwrap();
+    let id = world.add("shop.test").await;
+    let deferred = |domain: &Domain| domain.queued_at.is_none() && domain.last_error.is_some();
+    let domain = world.reaches_when(id, "to be deferred", deferred).await;
+    assert_eq!((domain.state, domain.failures, domain.attempt), (State::AcmeOrdering, 0, 0));
+    let until = domain.next_attempt_at.unwrap().since(world.store.ping().await.unwrap());
+    assert!(until + Duration::from_secs(30) > wait && until < wait * 6 / 5, "{answer}: {until:?}");
+    let other = world.add("other.test").await;
+    world.reaches(other, State::Active).await;
+}
+
+/// Sent away, this replica asks nothing meanwhile; the domain keeps its place, at no cost.
+async fn sends_away(answer: &str, asks_again: bool) {
     let world = World::start(Setup { policy: patient(), ..Setup::default() }).await;
     world.devnet.faults().set("order-refused", answer, None).unwrap();
     let id = world.add("shop.test").await;
-    let (directory, limits) = (world.devnet.directory_url(), Setup::default().limits);
-    let until = eventually(Duration::from_secs(60), "a pause", async || {
-        let account = world.store.account(&directory, limits).await.unwrap().ok_or("no account")?;
-        account.paused_until.filter(|_| world.struck("order-refused") > 0).ok_or("no pause")
+    let enough = if asks_again { 2 } else { 1 };
+    eventually(Duration::from_secs(60), "to be refused", async || {
+        match world.struck("order-refused") {
+            struck if struck >= enough => Ok(()),
+            struck => Err(struck),
+        }
     })
     .await;
-    let now = world.store.ping().await.unwrap();
-    assert!(until.since(now) + Duration::from_secs(30) > at_least, "{until} is too soon");
     let waiting = world.reaches_when(id, "the queue", |domain| !domain.order_open).await;
     assert_eq!((waiting.state, waiting.failures), (State::AcmeOrdering, 0));
-    assert_eq!(waiting.last_error, None);
-    assert_eq!(world.struck("order-refused"), 1, "it was asked again during the pause");
+    assert!(waiting.queued_at.is_some() && waiting.last_error.is_none());
+    assert_eq!(world.struck("order-refused"), enough, "{answer}: it was asked meanwhile");
 }
 
 #[tokio::test]
-async fn a_503_pauses_even_without_a_word() {
-    pauses("503", Duration::from_secs(60)).await;
+async fn a_503_sends_this_replica_away_even_without_a_word() {
+    sends_away("503", true).await;
 }
 
 #[tokio::test]
-async fn a_429_pauses_even_without_a_word() {
-    pauses("429", Duration::from_secs(60)).await;
+async fn a_429_that_nobody_knows_is_about_the_name() {
+    defers("429", Duration::from_secs(600)).await;
+    defers("429/3600", Duration::from_secs(3600)).await;
 }
 
 #[tokio::test]
-async fn a_retry_after_pauses_whatever_it_came_with() {
-    pauses("400/3600", Duration::from_secs(3600)).await;
-    pauses("500/3600", Duration::from_secs(3600)).await;
+async fn a_retry_after_is_kept_whatever_it_came_with() {
+    defers("400/3600", Duration::from_secs(3600)).await;
+    sends_away("500/3600", false).await;
 }
 
 #[tokio::test]

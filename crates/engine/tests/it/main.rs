@@ -12,3 +12,4 @@ mod lanes;
 mod removal;
 mod renewal;
 mod retry;
+mod scope;

@@ -47,6 +47,11 @@ impl Step<'_> {
         self.now.plus(jittered(self.rung(failures), self.domain.id, failures))
     }
 
+    /// Not before now, and no later than the ladder would wait.
+    pub(super) fn bounded(&self, next: Timestamp) -> Timestamp {
+        next.min(self.now.plus(self.policy.ladder.delay(u32::MAX))).max(self.now)
+    }
+
     /// Was it tried for long enough? A domain that has a certificate is tried until some days after its end as well.
     pub(super) fn given_up(&self, since: Timestamp) -> bool {
         let end = self.domain.certificate.as_ref().map(|old| old.not_after);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Note, Timestamp};
+use crate::{Note, Timestamp, WaitScope};
 
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +48,19 @@ pub struct QueueFacts {
     pub pause_reason: Option<String>,
     /// When the order budget allows the next one.
     pub next_slot_at: Option<Timestamp>,
+}
+
+/// What the CA wants left alone, and this name with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitFacts {
+    /// What kind of thing.
+    pub scope: WaitScope,
+    /// Which name or registered domain.
+    pub key: String,
+    /// Until then nothing is asked.
+    pub until: Timestamp,
+    /// In the CA's words.
+    pub words: String,
 }
 
 /// What the edges of its group say.
@@ -96,6 +109,8 @@ pub struct Facts {
     pub dns_is_right: bool,
     /// Its place in the queue, while it waits there.
     pub queue: Option<QueueFacts>,
+    /// What keeps it out of the queue.
+    pub wait: Option<WaitFacts>,
     /// Its edges.
     pub edges: EdgeFacts,
     /// What the edges say could not be read, so `edges` says nothing.

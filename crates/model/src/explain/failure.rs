@@ -86,6 +86,10 @@ pub(super) fn advice(code: &str) -> (Who, &'static str) {
             Who::Operator,
             "Look at the [acme] section: the CA does not accept this account; `holdfast doctor` says more.",
         ),
+        "acme-paused" => (
+            Who::Operator,
+            "Unpause the name at the address in the CA's words, then `holdfast domain retry NAME`.",
+        ),
         "acme-rate-limited" | "acme-server" | "ca-unreachable" | "timed-out" => {
             (Who::Ca, "See the CA's status page if it lasts.")
         }

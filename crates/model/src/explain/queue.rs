@@ -1,11 +1,14 @@
 //! A domain that waits for an order.
 
 use super::failure::advice;
-use super::{Answer, QueueFacts, Who, working};
+use super::{Answer, QueueFacts, Who, wait, working};
 use crate::{Domain, Facts, Timestamp};
 
 pub(super) fn queued(domain: &Domain, facts: &Facts) -> Answer {
-    let Some(queue) = &facts.queue else { return working(domain) };
+    if let Some(held) = &facts.wait {
+        return wait::deferred(domain, held);
+    }
+    let Some(queue) = &facts.queue else { return wait::waiting(domain) };
     match (queue.paused_until, queue.next_slot_at) {
         (Some(_), _) => paused(domain, queue),
         (None, Some(until)) => {

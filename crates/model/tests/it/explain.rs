@@ -1,8 +1,8 @@
 //! Every state is explained: a cause, a fix, somebody to act.
 
 use holdfast_model::{
-    EdgeFacts, EdgeTrouble, Facts, Note, Obstacle, QueueFacts, QueuePlace, State, Timestamp, Who,
-    explain,
+    EdgeFacts, EdgeTrouble, Facts, Note, Obstacle, QueueFacts, QueuePlace, State, Timestamp,
+    WaitFacts, WaitScope, Who, explain,
 };
 
 use crate::kit::domain;
@@ -43,6 +43,54 @@ fn the_queue_is_the_cas_business() {
     );
     let answer = ask("acme-terms: the terms are not agreed to");
     assert_eq!((answer.who, answer.cause.as_str()), (Who::Operator, "acme-terms"));
+}
+
+#[test]
+fn what_the_ca_refuses_for_now_is_told_with_its_words_and_its_end() {
+    let until = Timestamp::from_seconds(1_900_000_000);
+    let ask = |scope, words: &str| {
+        let mut domain = domain(State::AcmeOrdering);
+        domain.last_error = Some(Note::new("acme-rate-limited", words));
+        let key = scope_key(scope);
+        let wait = WaitFacts { scope, key, until, words: words.to_owned() };
+        explain(&domain, &Facts { wait: Some(wait), ..Facts::default() })
+    };
+    for &scope in WaitScope::ALL {
+        let answer = ask(scope, "too many of them");
+        let summary = &answer.summary;
+        assert!(summary.contains("too many of them") && summary.contains("No attempt is lost"));
+        assert_eq!(answer.next_attempt_at, Some(until), "{scope:?}");
+        let who = if scope == WaitScope::PausedName { Who::Operator } else { Who::Ca };
+        assert_eq!(answer.who, who, "{scope:?}");
+    }
+    let answer = ask(WaitScope::RegisteredDomain, "too many");
+    assert_eq!(answer.cause, "ca-limits-registered-domain");
+    assert!(answer.summary.contains("below example.com"), "{}", answer.summary);
+    let answer =
+        ask(WaitScope::PausedName, "paused. Please visit: https://ca.test/unpause?jwt=a.b (x)");
+    assert_eq!(answer.cause, "ca-paused-name");
+    assert!(answer.fix.contains("at https://ca.test/unpause?jwt=a.b,"), "{}", answer.fix);
+}
+
+fn scope_key(scope: WaitScope) -> String {
+    scope.key(&domain(State::AcmeOrdering).name).to_owned()
+}
+
+/// Also where only the row can be read, and where an order is held open meanwhile.
+#[test]
+fn who_is_told_to_wait_says_until_when() {
+    for (state, note) in [
+        (State::AcmeOrdering, Note::new("acme-rate-limited", "too many")),
+        (State::AcmeChallengePrepared, Note::new("acme-rate-limited", "over quota")),
+        (State::CertificateDownloading, Note::new("acme-server", "busy")),
+    ] {
+        let mut domain = domain(state);
+        domain.last_error = Some(note.clone());
+        let answer = explain(&domain, &Facts::default());
+        assert_eq!((answer.who, answer.cause.as_str()), (Who::Ca, note.code.as_ref()), "{state}");
+        assert!(answer.summary.contains(&note.detail), "{}", answer.summary);
+        assert_eq!(answer.next_attempt_at, domain.next_attempt_at);
+    }
 }
 
 #[test]

@@ -60,6 +60,9 @@ pub(crate) fn outcome(kind: OutcomeKind, at: Option<Timestamp>) -> Outcome {
         OutcomeKind::DnsNotPointed => Outcome::DnsNotPointed { note },
         OutcomeKind::OrderCreated => Outcome::OrderCreated,
         OutcomeKind::CaWaits => Outcome::CaWaits,
+        OutcomeKind::Deferred => {
+            Outcome::Deferred { note, until: at.unwrap_or(Timestamp::from_seconds(0)) }
+        }
         OutcomeKind::ChallengeReady => Outcome::ChallengeReady,
         OutcomeKind::AlreadyAuthorized => Outcome::AlreadyAuthorized,
         OutcomeKind::ChallengeAccepted => Outcome::ChallengeAccepted,

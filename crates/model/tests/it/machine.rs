@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use holdfast_model::{
-    Domain, Outcome, OutcomeKind, Policy, Renewal, State, Timestamp, Transition, Wanted, asked,
-    decide, mermaid,
+    Domain, Note, Outcome, OutcomeKind, Policy, Renewal, State, Timestamp, Transition, Wanted,
+    asked, decide, mermaid,
 };
 use proptest::prelude::*;
 
@@ -31,7 +31,11 @@ fn check(before: &Domain, transition: &Transition) {
         "{} neither ends nor goes on",
         transition.state
     );
-    assert_eq!(transition.queued_at.is_some(), transition.state == State::AcmeOrdering);
+    // Who waits for an order is queued, or deferred to a moment at which it joins the queue again.
+    let ordering = transition.state == State::AcmeOrdering;
+    assert!(!(transition.queued_at.is_some() && transition.next_attempt_at.is_some()));
+    assert!(transition.queued_at.is_none() || ordering);
+    assert!(!ordering || transition.queued_at.is_some() || transition.order_ends);
 }
 
 prop_compose! {
@@ -77,12 +81,13 @@ proptest! {
     fn nothing_waits_for_what_was_stored_in_the_future(
         domain in any_domain(),
         kind in prop::sample::select(OutcomeKind::ALL),
+        asked in proptest::option::of(any::<i64>().prop_map(Timestamp::from_micros)),
         now in 0_i64..4_000_000_000,
         back in 0_u64..4_000_000_000,
     ) {
         let now = Timestamp::from_seconds(now);
         let policy = Policy::default();
-        let transition = decide(&domain, &outcome(kind, None), &policy, now);
+        let transition = decide(&domain, &outcome(kind, asked.filter(|_| kind == OutcomeKind::Deferred)), &policy, now);
         prop_assert!(transition.entered_at <= now && transition.failing_since.is_none_or(|at| at <= now));
         prop_assert!(transition.queued_at.is_none_or(|at| at <= now));
         if let Some(next) = transition.next_attempt_at {
@@ -216,6 +221,51 @@ fn waiting_for_the_ca_costs_nothing() {
     let passed = walk(&mut domain, &vec![Outcome::CaWaits; 1000]);
     assert_eq!(passed, [State::AcmeOrdering]);
     assert_eq!((domain.attempt, domain.failures, domain.queued_at), (0, 0, before.queued_at));
+}
+
+#[test]
+fn what_the_ca_defers_leaves_the_queue_at_no_cost_and_comes_back() {
+    let mut domain = domain(State::AcmeOrdering);
+    let hour = Duration::from_secs(3600);
+    for round in 0..100 {
+        domain.queued_at = Some(domain.entered_at);
+        let now = domain.next_attempt_at.unwrap();
+        let note = Note::new("acme-rate-limited", "too many certificates");
+        let deferred = Outcome::Deferred { note, until: now.plus(hour) };
+        let transition = decide(&domain, &deferred, &Policy::default(), now);
+        assert!(transition.hops.is_empty() && transition.order_ends);
+        apply(&mut domain, &transition);
+        let wait = domain.next_attempt_at.unwrap().since(now);
+        assert!(wait >= hour && wait <= hour * 6 / 5, "{wait:?}");
+        assert_eq!((domain.queued_at, domain.attempt, domain.failures), (None, 0, 0), "{round}");
+        walk(&mut domain, &[Outcome::CaWaits]);
+        assert!(domain.queued_at.is_some() && domain.next_attempt_at.is_none());
+        domain.next_attempt_at = Some(now.plus(hour * 2));
+    }
+}
+
+/// An order that is held open takes the place of another: short waits are sat out, long ones are not, and neither is a failure.
+#[test]
+fn a_deferral_with_an_order_open_is_parked_when_it_is_long() {
+    for (seconds, parked) in [(60, false), (3600, true), (40 * 86_400, true)] {
+        for (state, to) in [
+            (State::AcmeChallengePreparing, State::AcmeChallengeFailed),
+            (State::AcmeChallengePrepared, State::AcmeChallengeFailed),
+            (State::AcmeChallengeValidating, State::AcmeChallengeFailed),
+            (State::CertificateDownloading, State::CertificateDownloadFailed),
+        ] {
+            let mut domain = domain(state);
+            domain.order_open = true;
+            let until = domain.entered_at.plus(Duration::from_secs(seconds));
+            let note = Note::new("acme-rate-limited", "over quota");
+            walk(&mut domain, &[Outcome::Deferred { note, until }]);
+            assert_eq!(domain.state, if parked { to } else { state }, "{seconds}");
+            assert_eq!((domain.attempt, domain.failures, domain.failing_since), (0, 0, None));
+            assert!(domain.order_open);
+            let wait = domain.next_attempt_at.unwrap().since(domain.entered_at).as_secs();
+            assert!(wait >= seconds.min(86_400) && wait <= seconds.min(86_400) * 6 / 5);
+        }
+    }
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use holdfast_model::{Domain, State, Timestamp};
-use holdfast_store::{Actor, DomainFilter, Edge, Ending, Error, Fence, Page, StandingAlert};
+use holdfast_model::{Domain, State, Timestamp, WaitScope};
+use holdfast_store::{
+    Account, Actor, CaWait, DomainFilter, Edge, Ending, Error, Fence, Page, StandingAlert,
+};
 
 use tokio::time::timeout;
 
@@ -60,6 +62,7 @@ async fn decided(state: &AppState, trouble: Option<&Trouble>) -> Result<Vec<Aler
     let lag = state.store.event_lag().await?;
     let now = state.store.ping().await?;
     let ending = ending(state).await?;
+    let waits = waits(state, account.as_ref()).await?;
     let facts = Facts {
         now,
         counts: &counts,
@@ -70,6 +73,7 @@ async fn decided(state: &AppState, trouble: Option<&Trouble>) -> Result<Vec<Aler
         behind: &behind,
         webhooks: &webhooks,
         account: account.as_ref(),
+        waits: &waits,
         lag: &lag,
         hindered: state.store.shortage(),
         clock_step: state.cluster.clock().recent_step(),
@@ -79,6 +83,16 @@ async fn decided(state: &AppState, trouble: Option<&Trouble>) -> Result<Vec<Aler
         trouble,
     };
     Ok(super::alerts(&facts))
+}
+
+/// Some of what waits that people should know of.
+async fn waits(state: &AppState, account: Option<&Account>) -> Result<Vec<CaWait>, Error> {
+    let Some(account) = account else { return Ok(Vec::new()) };
+    let mut waits = Vec::new();
+    for scope in [WaitScope::PausedName, WaitScope::RegisteredDomain] {
+        waits.extend(state.store.waits(account.id, scope, SHOWN).await?);
+    }
+    Ok(waits)
 }
 
 /// The states somebody is in and should leave.

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use holdfast_model::{ClockStep, Domain, State, Timestamp};
-use holdfast_store::{Account, COUNTED, Edge, Ending, OpenTransaction, PROXY_DOWN, Webhook};
+use holdfast_model::{ClockStep, Domain, State, Timestamp, WaitScope, url_in};
+use holdfast_store::{
+    Account, COUNTED, CaWait, Edge, Ending, OpenTransaction, PROXY_DOWN, Webhook,
+};
 
 use super::{Alert, Facts, SHOWN, Severity};
 use crate::database::{LARGE_LOG_FIX, Trouble, large_log as large_log_of};
@@ -301,6 +303,53 @@ pub(super) fn paused(account: &Account, now: Timestamp) -> Option<Alert> {
                 .to_owned(),
         domains: Vec::new(),
     })
+}
+
+/// Only a person can end it, at the CA.
+pub(super) fn paused_names(account: &Account, waits: &[CaWait]) -> Option<Alert> {
+    let paused = of_scope(waits, WaitScope::PausedName);
+    let first = paused.first()?;
+    let at =
+        url_in(&first.reason).map_or_else(|| "at the CA".to_owned(), |url| format!("at {url}"));
+    Some(Alert {
+        code: "ca-name-paused",
+        severity: Severity::Warning,
+        subject: account.directory.clone(),
+        detail: format!(
+            "The CA has paused names after too many failed validations, {} among them; they get no certificate until somebody unpauses them.",
+            first.key
+        ),
+        fix: format!(
+            "Mend or remove these names, unpause them {at}, then `holdfast domain retry NAME`."
+        ),
+        domains: keys(&paused),
+    })
+}
+
+pub(super) fn limited_domains(account: &Account, waits: &[CaWait]) -> Option<Alert> {
+    let limited = of_scope(waits, WaitScope::RegisteredDomain);
+    let first = limited.first()?;
+    Some(Alert {
+        code: "ca-domain-limited",
+        severity: Severity::Warning,
+        subject: account.directory.clone(),
+        detail: format!(
+            "The CA makes no certificates for names below {} for now; other names go on.",
+            first.key
+        ),
+        fix:
+            "Nothing: they are ordered as the CA allows. Ask the CA for a higher limit if it lasts."
+                .to_owned(),
+        domains: keys(&limited),
+    })
+}
+
+fn of_scope(waits: &[CaWait], scope: WaitScope) -> Vec<&CaWait> {
+    waits.iter().filter(|wait| wait.scope == scope).collect()
+}
+
+fn keys(waits: &[&CaWait]) -> Vec<String> {
+    waits.iter().take(SHOWN as usize).map(|wait| wait.key.clone()).collect()
 }
 
 /// Nothing is ordered for anybody, and waiting mends nothing.

@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
 
-use holdfast_model::{DomainId, Hostname, Note};
+use holdfast_model::{DomainId, Hostname, Note, WaitScope};
 use holdfast_store::{
-    COUNTED, EdgeAgent, EdgeId, EventCursor, Expiring, OpenTransaction, Revision, TransactionOwner,
-    WebhookId,
+    AccountId, COUNTED, CaWait, EdgeAgent, EdgeId, EventCursor, Expiring, OpenTransaction,
+    Revision, Secret, TransactionOwner, WebhookId,
 };
 use uuid::Uuid;
 
@@ -70,6 +70,7 @@ fn quiet() -> Facts<'static> {
         clock_off_by: None,
         leaderless: None,
         lag: READ,
+        waits: &[],
     }
 }
 
@@ -282,4 +283,39 @@ fn edges_are_not_called_stale_while_their_reports_cannot_be_stored() {
     let facts = Facts { edges: &stale, trouble: Some(&trouble), ..quiet() };
     let told: Vec<_> = alerts(&facts).iter().map(|alert| alert.code).collect();
     assert_eq!(told, ["database-unavailable"]);
+}
+
+fn wait(scope: WaitScope, key: &str, reason: &str) -> CaWait {
+    let at = Timestamp::from_seconds(NOW);
+    CaWait { scope, key: key.to_owned(), until: at, reason: reason.to_owned(), noted_at: at }
+}
+
+#[test]
+fn what_the_ca_has_paused_is_told_with_the_address_that_ends_it() {
+    let account = Account {
+        id: AccountId(Uuid::nil()),
+        directory: "https://ca.test/directory".to_owned(),
+        key: Secret::from(String::new()),
+        next_key: None,
+        email: None,
+        url: None,
+        paused_until: None,
+        pause_reason: None,
+        unusable: None,
+        next_slot_at: None,
+        orders_left: None,
+    };
+    check(&Facts { account: Some(&account), ..quiet() }, &[]);
+    let words = "the CA refused the order: paused. Please visit: https://ca.test/unpause?jwt=a.b (rateLimited) [429]";
+    let waits = [
+        wait(WaitScope::PausedName, "shop.test", words),
+        wait(WaitScope::RegisteredDomain, "limited.test", "too many"),
+        wait(WaitScope::Name, "quiet.test", "too many"),
+    ];
+    let told = alerts(&Facts { account: Some(&account), waits: &waits, ..quiet() });
+    let codes: Vec<_> = told.iter().map(|alert| alert.code).collect();
+    assert_eq!(codes, ["ca-name-paused", "ca-domain-limited"]);
+    assert!(told[0].fix.contains("https://ca.test/unpause?jwt=a.b,"), "{}", told[0].fix);
+    assert_eq!(told[0].domains, ["shop.test"]);
+    assert_eq!(told[1].domains, ["limited.test"]);
 }

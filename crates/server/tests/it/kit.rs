@@ -64,8 +64,13 @@ impl Look for World {
             _ => Vec::new(),
         };
         let walk = Walk { aliases, addresses: Vec::new(), end };
-        let seen =
-            Seen { ipv4: walk.clone(), ipv6: walk, target_addresses: Vec::new(), target_silent: false, http: Vec::new() };
+        let seen = Seen {
+            ipv4: walk.clone(),
+            ipv6: walk,
+            target_addresses: Vec::new(),
+            target_silent: false,
+            http: Vec::new(),
+        };
         Finding::new(expectation.clone(), seen)
     }
 }

@@ -36,4 +36,6 @@ INSERT INTO adoption (edge_id, file, name, requested_at, delivered_at)
     SELECT '00000000-0000-0000-0000-0000000000ee', name, name, now(), now() FROM n WHERE n <= 1000;
 INSERT INTO alert (code, subject, detail, raised_at) SELECT 'domain-expiring', name, '', now() FROM n WHERE n <= 5000;
 INSERT INTO lease_history (name, at, reason, term) SELECT 'maintenance', now() + interval '1 day', 'acquired', n FROM n;
+INSERT INTO ca_wait (account_id, key, scope, reason, until, noted_at)
+    SELECT domain, name, CASE n % 3 WHEN 0 THEN 'name' WHEN 1 THEN 'paused-name' ELSE 'unknown' END, '', now() + interval '1 day', now() - interval '1 hour' FROM n;
 DROP TABLE n;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_model::{DomainId, Note, Outcome, State, Wanted};
+use holdfast_model::{DomainId, Note, Outcome, State, WaitScope, Wanted};
 
 use super::kit::*;
 use crate::{
@@ -28,6 +28,10 @@ const FULL: &str = "UPDATE acme_account SET budget_at = NULL";
 const WRITTEN_IN_THE_FUTURE: &str =
     "UPDATE domain SET updated_at = (SELECT max(not_after) FROM certificate)
     WHERE name = (SELECT min(name) FROM domain WHERE removed_at IS NULL)";
+/// Much waits, and all of it for the account that is asked for.
+const WAITING_FOR_US: &str =
+    "UPDATE ca_wait SET account_id = (SELECT id FROM acme_account ORDER BY directory LIMIT 1)
+    WHERE account_id <> (SELECT id FROM acme_account ORDER BY directory LIMIT 1)";
 /// More than earlier tours leave due.
 const ALL_DUE: u32 = 200;
 const LATER: Duration = Duration::from_secs(3600);
@@ -47,7 +51,7 @@ pub(super) async fn tour(
     removal(store, &name).await;
     unreadable(store, &name, &raw).await;
     webhooks(store, round).await;
-    accounts(store).await;
+    accounts(store, &raw).await;
     singletons(store, &name, &raw).await;
     moments(store, &raw).await;
     replicas(store, round).await;
@@ -340,13 +344,21 @@ async fn webhooks(store: &SharedStore, round: &str) {
     assert!(store.remove_webhook(webhook.id).await.unwrap());
 }
 
-async fn accounts(store: &SharedStore) {
+async fn accounts(store: &SharedStore, raw: &impl AsyncFn(&'static str)) {
     let id = account(store).await;
+    raw(WAITING_FOR_US).await;
     store.account_registered(id, "https://ca.test/account/1", None).await.unwrap();
     store.account(DIRECTORY, MANY).await.unwrap().unwrap();
     store.journal_next_key(id, &Secret::from("next".to_owned())).await.unwrap();
     store.account_key_changed(id).await.unwrap();
     store.pause_account(id, Duration::from_millis(1), "slow down").await.unwrap();
+    let name = host("waits.example.com");
+    for scope in WaitScope::ALL {
+        store.note_wait(id, *scope, &name, LATER, "too many").await.unwrap();
+        store.waits(id, *scope, 10).await.unwrap();
+    }
+    store.waiting_for(id, &name).await.unwrap().unwrap();
+    assert!(store.lift_waits(id, &name).await.unwrap() > 0);
     store.mark_account(id, Some("it is deactivated")).await.unwrap();
     store.account_forgotten(id).await.unwrap();
     store.keep_terms(DIRECTORY, "https://ca.test/terms", true).await.unwrap();

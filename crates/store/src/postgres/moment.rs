@@ -124,6 +124,11 @@ const PAUSES: &str = "
         paused_until = least(paused_until - greatest(paused_at - statement_timestamp(), interval '0'),
                              statement_timestamp() + $1 * interval '1 microsecond')
     WHERE paused_at > statement_timestamp() OR paused_until > statement_timestamp() + $1 * interval '1 microsecond'";
+/// Beyond the longest; what was noted in the future and ends sooner is told right when it is read.
+const WAITS: &str = "
+    UPDATE ca_wait SET noted_at = least(noted_at, statement_timestamp()), until = least(
+        until - greatest(noted_at - statement_timestamp(), interval '0'), statement_timestamp() + $1 * interval '1 microsecond')
+    WHERE until > statement_timestamp() + $1 * interval '1 microsecond'";
 
 const DELIVERIES: &str = "
     UPDATE delivery SET due_at = statement_timestamp() WHERE number IN (
@@ -175,6 +180,7 @@ const COUNT: &str = concat!(
            AND d.due_at > statement_timestamp() + $4 * interval '1 microsecond' LIMIT 1000) n)
     + (SELECT count(*) FROM (SELECT 1 FROM webhook w JOIN delivery d ON d.webhook_id = w.id AND d.ended_at IS NULL
            AND d.created_at > statement_timestamp() + $1 * interval '1 microsecond' LIMIT 1000) n)
+    + (SELECT count(*) FROM (SELECT 1 FROM ca_wait WHERE until > statement_timestamp() + $6 * interval '1 microsecond' LIMIT 1000) n)
     + (SELECT count(*) FROM edge WHERE last_seen_at > statement_timestamp() + $5 * interval '1 microsecond')
     + (SELECT count(*) FROM replica WHERE beat_at > statement_timestamp() + $5 * interval '1 microsecond')
     + (SELECT count(*) FROM ",
@@ -248,6 +254,7 @@ impl PostgresStore {
         for (statement, bound) in [
             (BUDGETS, search.budget()),
             (PAUSES, LONGEST_PAUSE),
+            (WAITS, LONGEST_PAUSE),
             (CREATED, WRITTEN),
             (DOUBTS, AGES_DOUBTED),
         ] {

@@ -76,6 +76,11 @@ const CHALLENGES: &str = concat!(
     old!("created_at"),
     " ORDER BY created_at LIMIT $2))"
 );
+const CA_WAITS: &str = concat!(
+    "DELETE FROM ca_wait WHERE ctid = ANY (ARRAY(SELECT ctid FROM ca_wait WHERE ",
+    old!("until"),
+    " ORDER BY until LIMIT $2))"
+);
 /// Never one that a domain has or an edge is told to serve.
 const CERTIFICATES: &str = concat!(
     "WITH gone AS (
@@ -163,6 +168,7 @@ impl PostgresStore {
             Outdated::Claims => transaction.execute(old(CLAIMS)).await?.rows_affected(),
             Outdated::Orders => transaction.execute(old(ORDERS)).await?.rows_affected(),
             Outdated::Challenges => transaction.execute(old(CHALLENGES)).await?.rows_affected(),
+            Outdated::CaWaits => transaction.execute(old(CA_WAITS)).await?.rows_affected(),
             Outdated::Certificates => count(&mut transaction, old(CERTIFICATES)).await?,
             Outdated::Tombstones => {
                 transaction.execute(sql(LOCK_REVISION)).await?;

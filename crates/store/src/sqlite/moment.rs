@@ -109,6 +109,9 @@ const BUDGETS: &str = concat!(
 const PAUSES: &str = "
     UPDATE acme_account SET paused_at = $2, paused_until = min(paused_until - max(coalesce(paused_at, 0) - $2, 0), $1)
     WHERE paused_at > $2 OR paused_until > $1";
+/// Beyond the longest; what was noted in the future and ends sooner is told right when it is read.
+const WAITS: &str = "
+    UPDATE ca_wait SET noted_at = min(noted_at, $2), until = min(until - max(noted_at - $2, 0), $1) WHERE until > $1";
 const EDGES: &str = "UPDATE edge SET last_seen_at = $2 WHERE last_seen_at > $1";
 const REPLICAS: &str = "UPDATE replica SET beat_at = $2 WHERE beat_at > $1";
 /// Its age decides how long it is tried.
@@ -136,6 +139,7 @@ const COUNT: &str = concat!(
     + (SELECT count(*) FROM (SELECT 1 FROM webhook w CROSS JOIN delivery d WHERE d.webhook_id = w.id AND d.due_at > $4 LIMIT 1000))
     + (SELECT count(*) FROM (SELECT 1 FROM webhook w CROSS JOIN delivery d
            WHERE d.webhook_id = w.id AND d.ended_at IS NULL AND d.created_at > $1 LIMIT 1000))
+    + (SELECT count(*) FROM (SELECT 1 FROM ca_wait WHERE until > $6 LIMIT 1000))
     + (SELECT count(*) FROM edge WHERE last_seen_at > $5) + (SELECT count(*) FROM replica WHERE beat_at > $5)
     + (SELECT count(*) FROM setting WHERE key = 'ages_doubted_until' AND CAST(value AS INTEGER) > $7) AS n"
 );
@@ -152,6 +156,7 @@ impl Moments for SqliteStore {
         for (statement, bound) in [
             (BUDGETS, search.budget()),
             (PAUSES, LONGEST_PAUSE),
+            (WAITS, LONGEST_PAUSE),
             (CREATED, WRITTEN),
             (EDGES, TOLERANCE),
             (REPLICAS, TOLERANCE),

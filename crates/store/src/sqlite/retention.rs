@@ -54,6 +54,8 @@ const ORDERS: &str = "
     DELETE FROM acme_order WHERE rowid IN (SELECT rowid FROM acme_order WHERE ended_at < $1 ORDER BY ended_at LIMIT $2)";
 const CHALLENGES: &str = "
     DELETE FROM challenge WHERE rowid IN (SELECT rowid FROM challenge WHERE created_at < $1 ORDER BY created_at LIMIT $2)";
+const CA_WAITS: &str = "
+    DELETE FROM ca_wait WHERE rowid IN (SELECT rowid FROM ca_wait WHERE until < $1 ORDER BY until LIMIT $2)";
 
 /// Never one that a domain has or an edge is told to serve.
 const CERTIFICATES: &str = "
@@ -110,6 +112,7 @@ impl Retention for SqliteStore {
             Outdated::Claims => transaction.execute(old(CLAIMS)).await?.rows_affected(),
             Outdated::Orders => transaction.execute(old(ORDERS)).await?.rows_affected(),
             Outdated::Challenges => transaction.execute(old(CHALLENGES)).await?.rows_affected(),
+            Outdated::CaWaits => transaction.execute(old(CA_WAITS)).await?.rows_affected(),
             Outdated::Certificates => {
                 let gone = transaction.rows(old(CERTIFICATES)).await?;
                 for certificate in &gone {

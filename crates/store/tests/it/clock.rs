@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use holdfast_model::{Note, Outcome, Policy, State, decide};
+use holdfast_model::{Note, Outcome, Policy, State, WaitScope, decide};
 use holdfast_store::{
     Attempt, Beat, CLAIM_LEFT, Commit, NewDelivery, NewEdge, NewReplica, NewWebhook, OrderLimits,
     Page, Products, Search, Secret, Then,
@@ -18,6 +18,7 @@ raw_on_both! {
     a_claim_of_the_dead_from_the_future_ends_and_one_of_the_living_goes_on,
     a_claim_of_the_dead_ends_soon_after_a_small_step_back,
     a_long_claim_of_the_living_outlives_any_step,
+    a_wait_from_the_future_is_as_long_as_it_was_meant_to_be,
     a_budget_from_the_future_misses_what_was_ordered_and_no_more,
     a_pause_from_the_future_is_as_long_as_it_was_meant_to_be,
     a_sign_of_life_in_the_future_is_none,
@@ -127,6 +128,25 @@ async fn a_long_claim_of_the_living_outlives_any_step(raw: Raw) {
     let claims = [(claimed.domain.id, claimed.epoch)];
     assert!(store.renew_claims(&who, &claims, hour).await.unwrap().is_empty());
     step(store, &claimed, Outcome::Accepted, Products::default()).await;
+}
+
+async fn a_wait_from_the_future_is_as_long_as_it_was_meant_to_be(raw: Raw) {
+    let (store, name) = (&raw.store, host("shop.example.com"));
+    let (account, hour) = (account(store).await, Duration::from_secs(3600));
+    store.note_wait(account, WaitScope::Name, &name, hour, "too many").await.unwrap();
+    let month = if raw.is_postgres() { "interval '30 days'" } else { "2592000000000" };
+    let ahead =
+        format!("UPDATE ca_wait SET noted_at = noted_at + {month}, until = until + {month}");
+    raw.execute(&ahead).await;
+    let left = async || {
+        let wait = store.waiting_for(account, &name).await.unwrap().unwrap();
+        wait.until.since(store.ping().await.unwrap())
+    };
+    assert!(left().await <= hour, "{:?}", left().await);
+    assert_eq!(store.out_of_bounds().await.unwrap(), 1);
+    brought_back(&raw, Search::Impossible).await;
+    assert_eq!(store.out_of_bounds().await.unwrap(), 0);
+    assert!(left().await <= hour, "{:?}", left().await);
 }
 
 async fn a_budget_from_the_future_misses_what_was_ordered_and_no_more(raw: Raw) {

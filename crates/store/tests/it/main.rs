@@ -16,6 +16,7 @@ mod account;
 mod add;
 mod alert;
 mod backup;
+mod ca_wait;
 mod certificate;
 mod child;
 mod claim;

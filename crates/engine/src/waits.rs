@@ -1,0 +1,117 @@
+//! Waiting for a CA that refuses for now. What it refuses has a scope, and nothing else waits: a name, a registered domain, the
+//! account on every replica, or this replica alone.
+
+use std::time::Duration;
+
+use holdfast_model::{Domain, Note, Outcome, Timestamp, WaitScope};
+use holdfast_store::{AccountId, CaWait, Error};
+
+use crate::dispatch::Shared;
+
+/// The code of a wait that was noted before, as a cause.
+const RATE_LIMITED: &str = "acme-rate-limited";
+/// The same for one that only a person can end.
+const PAUSED: &str = "acme-paused";
+
+/// What the CA said, and to what.
+pub(crate) struct NotNow {
+    pub(crate) scope: WaitScope,
+    pub(crate) after: Option<Duration>,
+    pub(crate) note: Note,
+}
+
+/// Who waits now.
+pub(crate) enum Waits {
+    /// Everybody who needs an order; the queue stands still until then.
+    Everybody(Timestamp),
+    /// This name, and perhaps others below its registered domain.
+    Name(Timestamp),
+}
+
+impl Waits {
+    pub(crate) const fn until(&self) -> Timestamp {
+        match self {
+            Self::Everybody(until) | Self::Name(until) => *until,
+        }
+    }
+}
+
+/// Has what is in scope wait, on all replicas where it concerns them.
+pub(crate) async fn begin(shared: &Shared, domain: &Domain, said: &NotNow) -> Waits {
+    let now = shared.clock.now();
+    match said.scope {
+        WaitScope::Account => {
+            let wait = said.scope.bounded(said.after);
+            shared.way.account_waits(shared, wait, &said.note).await;
+            Waits::Everybody(now.plus(wait))
+        }
+        // Where others get through meanwhile, it is this name that the CA cannot do.
+        WaitScope::Server if !shared.way.is_its_own(domain.id) => {
+            let wait = shared.way.sent_away(shared, said.after, &said.note).await;
+            Waits::Everybody(now.plus(wait))
+        }
+        WaitScope::Server => Waits::Name(hold(shared, domain, WaitScope::Unknown, said).await.0),
+        WaitScope::Unknown => {
+            let (until, others) = hold(shared, domain, said.scope, said).await;
+            // A second name in a row: then it is about more than names, in words that we do not know.
+            if shared.way.is_refused_in_a_row(domain.id) && others {
+                let wait = WaitScope::Account.bounded(said.after);
+                shared.way.account_waits(shared, wait, &said.note).await;
+            }
+            Waits::Name(until)
+        }
+        scope => Waits::Name(hold(shared, domain, scope, said).await.0),
+    }
+}
+
+/// Notes a wait. The name's own row holds it back also where that fails.
+async fn hold(
+    shared: &Shared,
+    domain: &Domain,
+    scope: WaitScope,
+    said: &NotNow,
+) -> (Timestamp, bool) {
+    let wait = scope.bounded(said.after);
+    let noted = async {
+        let Some(account) = account(shared).await? else { return Ok(None) };
+        let reason = &said.note.detail;
+        shared.store.note_wait(account, scope, &domain.name, wait, reason).await.map(Some)
+    };
+    let by_the_row = (shared.clock.now().plus(wait), false);
+    match noted.await {
+        Ok(noted) => noted.map_or(by_the_row, |noted| (noted.until, noted.others)),
+        Err(error) => {
+            let (name, error) = (&domain.name, &error as &dyn std::error::Error);
+            tracing::warn!(%name, error, "what the CA wants left alone was not kept for others");
+            by_the_row
+        }
+    }
+}
+
+/// What keeps this name from being ordered for now, without asking the CA.
+pub(crate) async fn holding(shared: &Shared, domain: &Domain) -> Result<Option<Outcome>, Error> {
+    let Some(account) = account(shared).await? else { return Ok(None) };
+    let wait = shared.store.waiting_for(account, &domain.name).await?;
+    Ok(wait.map(|wait| Outcome::Deferred { until: wait.until, note: note_of(wait) }))
+}
+
+fn note_of(wait: CaWait) -> Note {
+    let code = if wait.scope == WaitScope::PausedName { PAUSED } else { RATE_LIMITED };
+    Note::new(code, wait.reason)
+}
+
+/// A person wants it tried now, whatever the CA said before.
+pub(crate) async fn lift(shared: &Shared, domain: &Domain) -> Result<(), Error> {
+    if let Some(account) = account(shared).await? {
+        shared.store.lift_waits(account, &domain.name).await?;
+    }
+    Ok(())
+}
+
+async fn account(shared: &Shared) -> Result<Option<AccountId>, Error> {
+    if let Some(known) = shared.ca.known_account() {
+        return Ok(Some(known));
+    }
+    let account = shared.store.account(shared.ca.directory(), shared.ca.limits()).await?;
+    Ok(account.map(|account| account.id))
+}

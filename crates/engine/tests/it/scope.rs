@@ -1,0 +1,174 @@
+//! Who waits when the CA refuses for now: what the refusal is about, and nothing else.
+
+use std::time::Duration;
+
+use holdfast_model::{Domain, DomainId, State, Wanted};
+use holdfast_testkit::eventually;
+
+use crate::kit::{Backend, Setup, World, actor, new, patient};
+
+const LONG: Duration = Duration::from_secs(120);
+
+/// A fault, what it strikes, and how long the CA asks to wait.
+const SCOPES: [(&str, &str, u64); 5] = [
+    ("failed-authorizations", "failed.test", 720),
+    ("exact-set-limit", "exact.test", 24 * 3600),
+    ("registered-domain-limit", "limited.test", 12_096),
+    ("paused-name", "paused.test", 6 * 3600),
+    ("unknown-limit", "unknown.test", 600),
+];
+
+fn is_deferred(domain: &Domain) -> bool {
+    domain.state == State::AcmeOrdering && domain.queued_at.is_none() && domain.last_error.is_some()
+}
+
+async fn start(backend: Backend) -> World {
+    World::start(Setup { backend, policy: patient(), ..Setup::default() }).await
+}
+
+async fn is_paused(world: &World) -> bool {
+    let account = world.store.account(&world.devnet.directory_url(), Setup::default().limits).await;
+    account.unwrap().unwrap().paused_until.is_some()
+}
+
+/// Two hundred names, of which the CA refuses one for each scope: all others are served as if nothing had happened, and a
+/// renewal goes on too.
+async fn only_what_is_in_scope_waits(backend: Backend) {
+    let world = start(backend).await;
+    let served = world.add("served.test").await;
+    let before = world.reaches(served, State::Active).await.certificate.unwrap().sha256;
+    for (fault, name, _) in SCOPES {
+        world.devnet.faults().set(fault, name, None).unwrap();
+    }
+    let mut refused = Vec::new();
+    for (_, name, wait) in SCOPES {
+        refused.push((world.add(name).await, wait));
+    }
+    let others: Vec<_> = (0..195).map(|n| new(&format!("other-{n}.test"), None)).collect();
+    for added in world.store.add_many(&others).await.unwrap() {
+        added.unwrap();
+    }
+    world.store.want(served, Wanted::Renew, &actor()).await.unwrap();
+    for other in &others {
+        world.reaches(other.id, State::Active).await;
+        let history = world.history(other.id).await;
+        assert!(!history.iter().any(|state| state.is_failure()), "{}", other.name);
+    }
+    world
+        .reaches_when(served, "to be renewed", |domain| {
+            domain.state == State::Active && domain.certificate.as_ref().unwrap().sha256 != before
+        })
+        .await;
+    assert!(!is_paused(&world).await, "everybody had to wait");
+    let now = world.store.ping().await.unwrap();
+    for (id, wait) in refused {
+        let domain = world.reaches_when(id, "to be deferred", is_deferred).await;
+        assert_eq!((domain.attempt, domain.failures), (0, 0), "{}", domain.name);
+        let left = domain.next_attempt_at.unwrap().since(now).as_secs();
+        assert!(left + 120 > wait && left < wait * 6 / 5, "{}: {left} s of {wait}", domain.name);
+        assert!(!world.history(id).await.iter().any(|state| state.is_failure()));
+    }
+    for (fault, name, _) in SCOPES {
+        assert_eq!(world.struck(fault), 1, "{name} was asked for again meanwhile");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_what_is_in_scope_waits_on_sqlite() {
+    only_what_is_in_scope_waits(Backend::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_what_is_in_scope_waits_on_postgres() {
+    only_what_is_in_scope_waits(Backend::Postgres).await;
+}
+
+/// Of many names below one registered domain the first is refused; the others cost a look each, and no request.
+#[tokio::test]
+async fn names_below_a_registered_domain_that_waits_are_not_asked_for() {
+    let world = start(Backend::Sqlite).await;
+    world.devnet.faults().set("registered-domain-limit", "limited.test", None).unwrap();
+    let first = world.add("first.limited.test").await;
+    world.reaches_when(first, "to be deferred", is_deferred).await;
+    let all: Vec<_> = (0..20).map(|n| new(&format!("n{n}.limited.test"), None)).collect();
+    for added in world.store.add_many(&all).await.unwrap() {
+        added.unwrap();
+    }
+    for one in &all {
+        let domain = world.reaches_when(one.id, "to be deferred", is_deferred).await;
+        assert!(domain.last_error.unwrap().detail.contains("limited.test"));
+    }
+    assert_eq!(world.struck("registered-domain-limit"), 1);
+    // A person who asks for one is answered by the CA, and not by what it said before.
+    world.store.want(first, Wanted::Retry, &actor()).await.unwrap();
+    asked(&world, "registered-domain-limit", 2).await;
+    world.reaches_when(first, "to be deferred again", is_deferred).await;
+    world.devnet.faults().clear_all();
+    world.store.want(first, Wanted::Retry, &actor()).await.unwrap();
+    world.reaches(first, State::Active).await;
+    assert!(is_deferred(&world.domain(all[0].id).await), "others were asked for as well");
+}
+
+async fn asked(world: &World, fault: &str, times: u64) {
+    eventually(LONG, "the CA to be asked", async || match world.struck(fault) {
+        struck if struck >= times => Ok(()),
+        struck => Err(struck),
+    })
+    .await;
+}
+
+/// What was deferred joins the queue by itself once its time has come.
+#[tokio::test]
+async fn a_name_that_was_deferred_comes_back_by_itself() {
+    let world = start(Backend::Postgres).await;
+    world.devnet.faults().set("order-refused", "429/2", Some(3)).unwrap();
+    let id = world.add("shop.test").await;
+    world.reaches(id, State::Active).await;
+    let history = world.history(id).await;
+    let ordering = history.iter().filter(|state| **state == State::AcmeOrdering).count();
+    assert_eq!(ordering, 1, "waiting cost an attempt: {history:?}");
+}
+
+/// One name may be odd. Two in a row, and no order made in between: then it is about the account.
+#[tokio::test]
+async fn a_second_name_that_meets_the_same_stops_the_account() {
+    let world = start(Backend::Sqlite).await;
+    world.devnet.faults().set("unknown-limit", "*", None).unwrap();
+    let first = world.add("first.test").await;
+    world.reaches_when(first, "to be deferred", is_deferred).await;
+    assert!(!is_paused(&world).await);
+    let second = world.add("second.test").await;
+    world.reaches_when(second, "to be deferred", is_deferred).await;
+    assert!(is_paused(&world).await);
+    let third = world.add("third.test").await;
+    let domain = world.reaches(third, State::AcmeOrdering).await;
+    assert!(domain.queued_at.is_some() && domain.last_error.is_none());
+}
+
+/// A limit that is met later than at newOrder: the name waits where it is, and loses no attempt.
+#[tokio::test]
+async fn a_limit_at_the_challenge_is_waited_out_in_place() {
+    let world = start(Backend::Sqlite).await;
+    world.devnet.faults().set("challenge-limit", "shop.test", Some(2)).unwrap();
+    let id = world.add("shop.test").await;
+    world.reaches(id, State::Active).await;
+    let history = world.history(id).await;
+    assert!(!history.iter().any(|state| state.is_failure()), "{history:?}");
+    assert_eq!(world.finalized().await["shop.test"], 1);
+}
+
+/// A proxy before the CA counts requests per address, and says so in HTML: only this replica waits.
+#[tokio::test]
+async fn a_limit_of_our_address_costs_no_name_anything() {
+    let world = start(Backend::Sqlite).await;
+    let warm = world.add("warm.test").await;
+    world.reaches(warm, State::Active).await;
+    world.devnet.faults().set("address-limit", "1", Some(3)).unwrap();
+    let ids: [DomainId; 2] = [world.add("a.test").await, world.add("b.test").await];
+    for id in ids {
+        world.reaches(id, State::Active).await;
+        let history = world.history(id).await;
+        assert!(!history.iter().any(|state| state.is_failure()), "{history:?}");
+    }
+    assert_eq!(world.struck("address-limit"), 0, "the fault never struck three times");
+}
