@@ -8,7 +8,7 @@ use holdfast_dns::{Expectation, HttpProof};
 use holdfast_model::{
     Check, Domain, EdgeFacts, EdgeTrouble, Facts, Note, Obstacle, QueueFacts, State, WaitFacts,
 };
-use holdfast_store::{CaWait, DeploymentStatus};
+use holdfast_store::{CaWait, DeploymentStatus, QueueStanding};
 use uuid::Uuid;
 
 use crate::view::{alternatives, sentence};
@@ -116,14 +116,14 @@ async fn queue_facts(
     state: &AppState,
     domain: &Domain,
 ) -> Result<(Option<QueueFacts>, String), Problem> {
-    let place = state.store.queue_place(domain.id).await?;
+    let standing = state.store.queue_standing(domain.id).await?;
     let account = state.store.account(&state.directory, state.limits).await?;
-    let (Some(place), Some(account)) = (place, account) else {
+    let (Some(QueueStanding { place, is_charged }), Some(account)) = (standing, account) else {
         return Ok((None, "it is not waiting in the queue".to_owned()));
     };
     let now = state.store.ping().await?;
     let paused_until = account.paused_until.filter(|until| *until > now);
-    let next_slot_at = account.next_slot_at.filter(|at| *at > now);
+    let next_slot_at = account.next_slot_at.filter(|at| *at > now && is_charged);
     // A failure that only one replica has is noted as a pause of a moment; its cause counts while that one may stay away.
     let recent = account.paused_until.is_some_and(|until| now.since(until) < STAYS_AWAY);
     let unusable = account.unusable.map(|why| format!("acme-account-unusable: {why}"));

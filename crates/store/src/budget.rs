@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use holdfast_model::Timestamp;
 
-use crate::{Claimed, OrderLimits};
+use crate::{OrderLimits, lane::turns_of_new};
 
 const WINDOW: Duration = Duration::from_secs(3 * 3600);
 
@@ -49,6 +49,12 @@ impl Budget {
         Self { full_at: Some(full_at), ..self }
     }
 
+    /// A number that rises by one with each order while the budget is spent.
+    fn slot(self) -> i64 {
+        let cost = i64::try_from(self.cost().as_micros()).unwrap_or(i64::MAX).max(1);
+        self.full_at.map_or(0, |full_at| full_at.as_micros().div_euclid(cost))
+    }
+
     pub(crate) const fn full_at(self) -> Option<Timestamp> {
         self.full_at
     }
@@ -71,33 +77,65 @@ impl Budget {
 /// What an account allows now.
 pub(crate) struct Room {
     pub(crate) now: Timestamp,
-    pub(crate) paused_until: Option<Timestamp>,
+    pub(crate) pause: Option<Pause>,
     pub(crate) budget: Budget,
     pub(crate) in_flight: u32,
     /// How many orders were given ever.
     pub(crate) turn: i64,
 }
 
+/// An account that is left alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pause {
+    /// None: until a person ends it.
+    pub(crate) until: Option<Timestamp>,
+}
+
+impl Pause {
+    /// Both hold: the one that ends last, and one without an end is longer than any.
+    pub(crate) fn longest(pauses: impl IntoIterator<Item = Self>) -> Option<Self> {
+        pauses.into_iter().max_by_key(|pause| (pause.until.is_none(), pause.until))
+    }
+}
+
+/// How many orders may be given out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Allowed {
+    /// In all.
+    pub(crate) orders: u32,
+    /// Of those, how many that are charged to the budget.
+    pub(crate) charged: u32,
+}
+
 impl Room {
-    /// How many orders.
-    pub(crate) fn allowed(&self, limits: OrderLimits) -> u32 {
-        if self.paused_until.is_some() {
-            return 0;
+    /// Renewals are not charged to the budget: only the orders in flight bound them.
+    pub(crate) fn allowed(&self, limits: OrderLimits, limit: u32) -> Allowed {
+        if self.pause.is_some() {
+            return Allowed { orders: 0, charged: 0 };
         }
-        self.budget.available(self.now).min(limits.in_flight.saturating_sub(self.in_flight))
+        let orders = limits.in_flight.saturating_sub(self.in_flight).min(limit);
+        Allowed { orders, charged: self.budget.available(self.now).min(orders) }
     }
 
-    /// When the clock alone opens the queue again, if it does, after `work` was taken of what was allowed.
-    pub(crate) fn ask_again_at(&self, work: &[Claimed], allowed: u32) -> Option<Timestamp> {
-        if self.paused_until.is_some() {
-            return self.paused_until;
+    /// How many of those allowed are first offered to who has no certificate yet. Where the budget is what bounds, its own slots take
+    /// turns: renewals that cost nothing go on meanwhile, and are not to move the turn of those that wait.
+    pub(crate) fn first_for_new(&self, allowed: Allowed) -> u32 {
+        match allowed.charged < allowed.orders {
+            true => turns_of_new(self.budget.slot(), allowed.charged),
+            false => turns_of_new(self.turn, allowed.orders),
         }
-        let taken = u32::try_from(work.len()).unwrap_or(u32::MAX);
-        if taken < allowed {
+    }
+
+    /// When the clock alone opens the queue again, if it does, after `orders` were given, of which `charged` cost something.
+    pub(crate) fn ask_again_at(&self, given: Allowed, allowed: Allowed) -> Option<Timestamp> {
+        if let Some(pause) = self.pause {
+            return pause.until;
+        }
+        if given.orders < allowed.orders && given.charged < allowed.charged {
             // The queue is empty.
             return None;
         }
-        self.budget.taken(self.now, taken).next_at(self.now)
+        self.budget.taken(self.now, given.charged).next_at(self.now)
     }
 }
 
@@ -129,7 +167,69 @@ mod tests {
         assert!(budget.next_at(at(0)).is_some_and(|next| next > at(0)));
     }
 
+    fn room(budget: Budget, in_flight: u32, turn: i64) -> Room {
+        Room { now: at(0), pause: None, budget, in_flight, turn }
+    }
+
+    #[test]
+    fn a_spent_budget_holds_up_the_new_alone() {
+        let limits = OrderLimits { per_3h: 300, in_flight: 64 };
+        let spent = room(Budget::new(None, 300).taken(at(0), 300), 4, 3);
+        let allowed = spent.allowed(limits, 100);
+        assert_eq!(allowed, Allowed { orders: 60, charged: 0 });
+        assert_eq!(spent.first_for_new(allowed), 0);
+        // All renewals were given: the clock opens it for the new.
+        let given = Allowed { orders: 7, charged: 0 };
+        assert_eq!(spent.ask_again_at(given, allowed), Some(at(36)));
+        let full = room(Budget::new(None, 300), 64, 3).allowed(limits, 100);
+        assert_eq!(full, Allowed { orders: 0, charged: 0 }, "orders in flight bound renewals too");
+    }
+
+    #[test]
+    fn of_two_pauses_the_longer_holds() {
+        let (short, long) = (Pause { until: Some(at(1)) }, Pause { until: Some(at(2)) });
+        let endless = Pause { until: None };
+        assert_eq!(Pause::longest([long, short]), Some(long));
+        assert_eq!(Pause::longest([endless, long]), Some(endless));
+        assert_eq!(Pause::longest([]), None);
+        let paused = Room { pause: Some(endless), ..room(Budget::new(None, 300), 0, 0) };
+        let limits = OrderLimits { per_3h: 300, in_flight: 64 };
+        let allowed = paused.allowed(limits, 9);
+        assert_eq!(allowed, Allowed { orders: 0, charged: 0 });
+        assert_eq!(paused.ask_again_at(allowed, allowed), None, "the clock does not end it");
+    }
+
+    /// One slot at a time, and any number of renewals between: one of four is for the new.
+    #[test]
+    fn the_slots_of_a_spent_budget_take_turns() {
+        let limits = OrderLimits { per_3h: 300, in_flight: 64 };
+        let (mut budget, mut new) = (Budget::new(None, 300).taken(at(0), 300), Vec::new());
+        for slot in 1..=40 {
+            let now = at(slot * 36);
+            let room = Room { now, turn: 3, pause: None, budget, in_flight: 0 };
+            let allowed = room.allowed(limits, 64);
+            assert_eq!(allowed, Allowed { orders: 64, charged: 1 });
+            new.push(room.first_for_new(allowed));
+            budget = budget.taken(now, 1);
+        }
+        assert!(new.chunks(4).all(|four| four.iter().sum::<u32>() == 1), "{new:?}");
+    }
+
     proptest! {
+        /// Whatever is asked for: what is charged fits into the budget, and all of it among the orders in flight.
+        #[test]
+        fn no_more_is_allowed_than_there_is_room_for(
+            per_3h in 0_u32..500, spent in 0_u32..600, in_flight in 0_u32..100, limit in 0_u32..200, turn in 0_i64..9,
+        ) {
+            let limits = OrderLimits { per_3h, in_flight: 64 };
+            let budget = Budget::new(None, per_3h).taken(at(0), spent);
+            let room = room(budget, in_flight, turn);
+            let allowed = room.allowed(limits, limit);
+            prop_assert!(allowed.charged <= allowed.orders && allowed.charged <= budget.available(at(0)));
+            prop_assert_eq!(allowed.orders, limit.min(64_u32.saturating_sub(in_flight)), "a budget bounds no renewal");
+            prop_assert!(room.first_for_new(allowed) <= allowed.charged);
+        }
+
         #[test]
         fn never_more_than_burst_and_refill(
             per_3h in 1_u32..2_000,

@@ -74,6 +74,15 @@ pub struct DomainPatch {
     pub labels: Option<BTreeMap<String, String>>,
 }
 
+/// How a domain stands in the queue for an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueStanding {
+    /// Its place, as far as it is counted.
+    pub place: QueuePlace,
+    /// Does it wait for the order budget? A renewal does not: the CA does not count it as a new order.
+    pub is_charged: bool,
+}
+
 /// Domains, as people see them.
 #[async_trait]
 pub trait Domains: Send + Sync {
@@ -117,7 +126,12 @@ pub trait Domains: Send + Sync {
     async fn counts(&self) -> Result<Vec<(State, u64)>>;
 
     /// Its place in the queue for an order, as far as it is counted; none when it is not queued.
-    async fn queue_place(&self, id: DomainId) -> Result<Option<QueuePlace>>;
+    async fn queue_place(&self, id: DomainId) -> Result<Option<QueuePlace>> {
+        Ok(self.queue_standing(id).await?.map(|standing| standing.place))
+    }
+
+    /// How it stands in the queue for an order; none when it is not queued.
+    async fn queue_standing(&self, id: DomainId) -> Result<Option<QueueStanding>>;
 
     /// Asks for a renewal of up to `limit` Active domains whose certificate came from `directory`, soonest end first. The
     /// orders are paced by the queue; callers pace the asking. Gives how many were asked.

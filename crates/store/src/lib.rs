@@ -69,7 +69,7 @@ pub use challenge::{ChallengeAnswer, ChallengeKind, Challenges, NewChallenge, Op
 pub use claim::{Claim, ClaimRequest, Claims, Holder};
 pub use desk::{ChallengeDesk, is_token};
 pub use difference::{Difference, Differences, NAMED, Names};
-pub use domain::{Added, DomainFilter, DomainPatch, Domains, Import, NewDomain};
+pub use domain::{Added, DomainFilter, DomainPatch, Domains, Import, NewDomain, QueueStanding};
 pub use edge::{
     Change, Changes, DeploymentStatus, Desired, Edge, EdgeAgent, EdgeId, EdgeIdentity, EdgeReport,
     Edges, NewEdge, Observation, PROXY_DOWN, Refusal, RemovedEdge, ReportOrder, Revision, Seen,

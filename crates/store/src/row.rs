@@ -22,12 +22,12 @@ use uuid::Uuid;
 
 use crate::{Error, Result};
 
-pub(crate) use self::account::{account, budget, paused_until, terms};
+pub(crate) use self::account::{account, budget, closed, given, pause, terms};
 pub(crate) use self::ca_wait::ca_wait;
 pub(crate) use self::certificate::{Unopened, certificate, digest};
 pub(crate) use self::challenge::{answer, challenge, open_challenge};
 pub(crate) use self::claim::claim;
-pub(crate) use self::domain::{claimed, domain, domain_columns, listed, place, sorted_out};
+pub(crate) use self::domain::{claimed, domain, domain_columns, listed, sorted_out, standing};
 pub(crate) use self::edge::{
     adoption, change, edge, found, identity, refusal, report, reports, revision,
 };

@@ -201,7 +201,7 @@ async fn the_queue_for_orders() {
     let (store, id) = (held.store.clone(), account(&held.store).await);
     let who = claimant("worker");
     let admit = async || store.admit(&who, id, MANY, 10, HOLD).await.unwrap().work.len();
-    assert_eq!(held.twice("domain_queue", admit).await, [1, 0]);
+    assert_eq!(held.twice("domain_waiting", admit).await, [1, 0]);
     held.raw(&queue("n00008.example.com", "2 hours")).await;
     assert_eq!(admit().await, 0, "it lies below the mark");
     a_minute_later().await;

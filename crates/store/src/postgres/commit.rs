@@ -29,7 +29,11 @@ macro_rules! moved {
             UPDATE domain SET state = $5, attempt = $6, entered_at = least($7, clock_timestamp()),
                 next_attempt_at = ",
         next_attempt!(),
-        ", queued_at = CASE WHEN $9::timestamptz IS NOT NULL THEN least($9, clock_timestamp()) END, failures = $10,
+        ", queued_at = CASE WHEN $9::timestamptz IS NOT NULL THEN least($9, clock_timestamp()) END,
+                renews = CASE WHEN $9::timestamptz IS NULL THEN false ELSE coalesce((
+                    SELECT c.created_at > clock_timestamp() - interval '120 days'
+                        AND EXISTS (SELECT 1 FROM acme_account a WHERE a.directory = c.directory)
+                    FROM certificate c WHERE c.id = domain.certificate_id), false) END, failures = $10,
                 failing_since = CASE WHEN $11::timestamptz IS NOT NULL THEN least($11, clock_timestamp()) END, error_code = $12, error_detail = $13,
                 wanted = CASE WHEN $14 AND (wanted_seen OR ($16::uuid IS NOT NULL AND wanted = 'renew')) THEN NULL ELSE wanted END,
                 wanted_seen = true,

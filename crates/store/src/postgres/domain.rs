@@ -2,20 +2,20 @@
 
 use async_trait::async_trait;
 use holdfast_gateway::point::{Point, around};
-use holdfast_model::{Domain, DomainId, Hostname, QueuePlace, State, Wanted};
+use holdfast_model::{Domain, DomainId, Hostname, State, Wanted};
 use sqlx::Postgres;
 
 use super::{PostgresStore, sql};
 pub(super) use crate::query::select_domain;
 use crate::{
-    Actor, Added, DomainFilter, DomainPatch, Domains, Error, Fence, NewDomain, Page, Paged, Result,
-    Topic,
+    Actor, Added, DomainFilter, DomainPatch, Domains, Error, Fence, NewDomain, Page, Paged,
+    QueueStanding, Result, Topic,
     lane::COUNTED_PLACES,
     maintenance::FOLDED,
     page::{name_after, paged, prefix_range},
     pool::Statement,
     query::domain::{BY_ID, BY_NAME, LIST, LIST_BOTH, LIST_STATE, LIST_TENANT},
-    row::{Fields as _, domain, listed, place},
+    row::{Fields as _, domain, listed, standing},
 };
 
 /// Who holds the row is left in peace: the commit, or the end of the claim, sees what was asked
@@ -58,33 +58,43 @@ const COUNTS: &str = "
         WHERE tail.kind = 'transition'
     ) counted WHERE state IS NOT NULL GROUP BY state HAVING sum(n) > 0";
 
-/// The place among those that are like it, and how many are not; counted as far as a place is told.
+/// How many of a kind wait, counted as far as a place is told.
 /// `IS`, because PostgreSQL makes of `= false` what is in no index.
-macro_rules! place_among {
-    ($alike:literal, $other:literal, $renews:literal) => {
+macro_rules! counted {
+    ($renews:literal, $new:literal, $ahead:literal) => {
         concat!(
-            "SELECT (SELECT count(*) FROM (SELECT 1 FROM domain q
-                WHERE q.queued_at IS NOT NULL AND q.order_id IS NULL AND q.removing_since IS NULL
-                  AND (q.certificate_id IS NULL) ",
-            $alike,
-            " AND (q.queued_at, q.id) <= (d.queued_at, d.id) LIMIT $2) n) AS own,
-                (SELECT count(*) FROM (SELECT 1 FROM domain q
-                WHERE q.queued_at IS NOT NULL AND q.order_id IS NULL AND q.removing_since IS NULL
-                  AND (q.certificate_id IS NULL) ",
-            $other,
-            " LIMIT $2) n) AS other, ",
+            "(SELECT count(*) FROM (SELECT 1 FROM domain q
+                WHERE q.queued_at IS NOT NULL AND q.order_id IS NULL AND q.removing_since IS NULL AND q.renews ",
             $renews,
-            " AS renews
-            FROM domain d WHERE d.id = $1 AND d.queued_at IS NOT NULL AND d.order_id IS NULL AND d.removing_since IS NULL
-                AND (d.certificate_id IS NULL) ",
-            $alike
+            " AND (q.certificate_id IS NULL) ",
+            $new,
+            $ahead,
+            " LIMIT $2) n)"
         )
     };
 }
+macro_rules! ahead {
+    ($renews:literal, $new:literal) => {
+        counted!($renews, $new, " AND (q.queued_at, q.id) <= (d.queued_at, d.id)")
+    };
+}
+
+/// The place among those that have a certificate as it has, or have none; and how many others wait.
 const PLACE: &str = concat!(
-    place_among!("IS true", "IS false", "false"),
-    " UNION ALL ",
-    place_among!("IS false", "IS true", "true")
+    "SELECT CASE WHEN d.certificate_id IS NULL THEN ",
+    ahead!("IS false", "IS true"),
+    " ELSE ",
+    ahead!("IS true", "IS false"),
+    " + ",
+    ahead!("IS false", "IS false"),
+    " END AS own, CASE WHEN d.certificate_id IS NULL THEN ",
+    counted!("IS true", "IS false", ""),
+    " + ",
+    counted!("IS false", "IS false", ""),
+    " ELSE ",
+    counted!("IS false", "IS true", ""),
+    " END AS other, d.certificate_id IS NOT NULL AS renews, NOT d.renews AS is_charged
+    FROM domain d WHERE d.id = $1 AND d.queued_at IS NOT NULL AND d.order_id IS NULL AND d.removing_since IS NULL"
 );
 
 /// Both bounds instead of one value, and the order, keep the planner to the index of a directory's certificates by their end, however
@@ -181,10 +191,10 @@ impl Domains for PostgresStore {
         Ok(counts)
     }
 
-    async fn queue_place(&self, id: DomainId) -> Result<Option<QueuePlace>> {
+    async fn queue_standing(&self, id: DomainId) -> Result<Option<QueueStanding>> {
         let statement = sql(PLACE).bind(id.0).bind(COUNTED_PLACES);
         let row = self.pool.row("find a place in the queue", statement).await?;
-        row.as_ref().map(place).transpose()
+        row.as_ref().map(standing).transpose()
     }
 
     async fn want_moved(

@@ -16,8 +16,8 @@ use crate::LowWater;
 /// The marks of every statement that has any.
 #[derive(Default)]
 pub(super) struct AllMarks {
-    /// The queue for orders: of those with a certificate, and of those without.
-    pub(super) queue: Marks<(), 2>,
+    /// The queue for orders: of those that renew at no cost, of others with a certificate, and of those without.
+    pub(super) queue: Marks<(), 3>,
     /// Open orders, by account.
     pub(super) orders: Marks<Uuid, 1>,
     /// Who stays in a state, by state.

@@ -97,13 +97,13 @@ const DUE: &str = concat!(
 /// refills within that time. Of more orders than are read, the budget counts as spent.
 macro_rules! made_cost {
     () => {
-        "(SELECT CASE WHEN count(*) >= 1000 THEN interval '3 hours'
+        "(SELECT CASE WHEN count(*) FILTER (WHERE o.cost > 0) >= 1000 THEN interval '3 hours'
                 ELSE coalesce(sum(o.cost) FILTER (WHERE o.counts), 0)::bigint * interval '1 microsecond' END FROM (
             (SELECT cost, created_at > statement_timestamp() - interval '3 hours' AS counts FROM acme_order
              WHERE account_id = a.id AND ended_at IS NULL LIMIT 1000)
             UNION ALL
             (SELECT cost, account_id = a.id AND url IS NOT NULL AND created_at > statement_timestamp() - interval '3 hours'
-             FROM acme_order WHERE ended_at > statement_timestamp() - interval '3 hours' ORDER BY ended_at DESC LIMIT 1000)) o)"
+             FROM acme_order WHERE ended_at > statement_timestamp() - interval '3 hours' AND cost > 0 ORDER BY ended_at DESC LIMIT 1000)) o)"
     };
 }
 

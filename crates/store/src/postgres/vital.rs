@@ -29,9 +29,11 @@ const VITALS: &str = "
             WHERE queued_at IS NOT NULL AND order_id IS NULL AND removing_since IS NULL LIMIT $1) n) AS queued,
         least(
             (SELECT queued_at FROM domain WHERE queued_at IS NOT NULL AND order_id IS NULL AND removing_since IS NULL
-                AND (certificate_id IS NULL) IS true ORDER BY queued_at LIMIT 1),
+                AND renews IS true AND (certificate_id IS NULL) IS false ORDER BY queued_at LIMIT 1),
             (SELECT queued_at FROM domain WHERE queued_at IS NOT NULL AND order_id IS NULL AND removing_since IS NULL
-                AND (certificate_id IS NULL) IS false ORDER BY queued_at LIMIT 1)) AS queued_since,
+                AND renews IS false AND (certificate_id IS NULL) IS false ORDER BY queued_at LIMIT 1),
+            (SELECT queued_at FROM domain WHERE queued_at IS NOT NULL AND order_id IS NULL AND removing_since IS NULL
+                AND renews IS false AND (certificate_id IS NULL) IS true ORDER BY queued_at LIMIT 1)) AS queued_since,
         (SELECT count(*) FROM (SELECT 1 FROM acme_order WHERE ended_at IS NULL LIMIT $1) n) AS orders,
         (SELECT count(*) FROM (SELECT 1 FROM challenge WHERE created_at > '-infinity' LIMIT $1) n) AS challenges,
         (SELECT min(not_after) FROM certificate WHERE superseded_at IS NULL) AS first_expiry,

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use holdfast_model::{CertificateSummary, Domain, DomainId, QueuePlace, State, Wanted};
+use holdfast_model::{CertificateSummary, Domain, DomainId, State, Wanted};
 
 use uuid::Uuid;
 
 use super::{Fields, corrupt};
-use crate::{Claimed, Error, OrderId, Result};
+use crate::{Claimed, Error, OrderId, QueueStanding, Result};
 
 /// The columns of a domain `d` with its certificate `c`, for `concat!`.
 macro_rules! domain_columns {
@@ -98,10 +98,11 @@ pub(crate) fn claimed(row: &impl Fields) -> Result<Claimed> {
     })
 }
 
-/// The place in the queue for orders; none for who does not wait there.
-pub(crate) fn place(row: &impl Fields) -> Result<QueuePlace> {
+/// How it stands in the queue for orders; none for who does not wait there.
+pub(crate) fn standing(row: &impl Fields) -> Result<QueueStanding> {
     let count = |column| Ok::<_, Error>(u64::try_from(row.number(column)?).unwrap_or(0));
-    Ok(crate::lane::place(count("own")?, count("other")?, row.flag("renews")?))
+    let place = crate::lane::place(count("own")?, count("other")?, row.flag("renews")?);
+    Ok(QueueStanding { place, is_charged: row.flag("is_charged")? })
 }
 
 fn summary(row: &impl Fields) -> Result<Option<CertificateSummary>> {

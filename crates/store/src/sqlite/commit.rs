@@ -22,7 +22,10 @@ use crate::{
 /// asked for while one was being stored. One that came meanwhile makes the row due; one that the worker saw and keeps does not, or it
 /// would be looked at without end.
 const MOVE: &str = "
-    UPDATE domain SET state = $5, attempt = $6, entered_at = $7, next_attempt_at = $8, queued_at = $9, failures = $10,
+    UPDATE domain SET state = $5, attempt = $6, entered_at = $7, next_attempt_at = $8, queued_at = $9,
+        renews = CASE WHEN $9 IS NULL THEN 0 ELSE coalesce((
+            SELECT c.created_at > $18 - 10368000000000 AND EXISTS (SELECT 1 FROM acme_account a WHERE a.directory = c.directory)
+            FROM certificate c WHERE c.id = domain.certificate_id), 0) END, failures = $10,
         failing_since = $11, error_code = $12, error_detail = $13,
         wanted = CASE WHEN $14 AND (wanted_seen OR ($16 IS NOT NULL AND wanted = 'renew')) THEN NULL ELSE wanted END, wanted_seen = 1,
         order_id = CASE WHEN $15 THEN NULL ELSE order_id END, certificate_id = coalesce($16, certificate_id),

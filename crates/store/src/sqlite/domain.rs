@@ -2,20 +2,20 @@
 
 use async_trait::async_trait;
 use holdfast_gateway::point::{Point, around};
-use holdfast_model::{Domain, DomainId, Hostname, QueuePlace, State, Wanted};
+use holdfast_model::{Domain, DomainId, Hostname, State, Wanted};
 use sqlx::Sqlite;
 
 use super::{SqliteStore, event, now, sql, time};
 pub(super) use crate::query::{domain::BY_ID, select_domain};
 use crate::{
-    Actor, Added, DomainFilter, DomainPatch, Domains, Error, Fence, NewDomain, Page, Paged, Result,
-    Topic,
+    Actor, Added, DomainFilter, DomainPatch, Domains, Error, Fence, NewDomain, Page, Paged,
+    QueueStanding, Result, Topic,
     lane::COUNTED_PLACES,
     maintenance::FOLDED,
     page::{name_after, paged, prefix_range},
     pool::Statement,
     query::domain::{BY_NAME, LIST, LIST_BOTH, LIST_STATE, LIST_TENANT},
-    row::{Fields as _, domain, listed, place},
+    row::{Fields as _, domain, listed, standing},
 };
 
 /// Who holds the row is left in peace: the commit, or the end of the claim, sees what was asked for. `$2` is the time.
@@ -54,30 +54,43 @@ const COUNTS: &str = "
         SELECT from_state, -1 FROM tail WHERE kind = 'transition'
     ) WHERE state IS NOT NULL GROUP BY state HAVING sum(n) > 0";
 
-/// The place among those that are like it, and how many are not; counted as far as a place is told.
-macro_rules! place_among {
-    ($alike:literal, $other:literal, $renews:literal) => {
+/// How many of a kind wait, counted as far as a place is told.
+macro_rules! counted {
+    ($renews:literal, $new:literal, $ahead:literal) => {
         concat!(
-            "SELECT (SELECT count(*) FROM (SELECT 1 FROM domain q
-                WHERE q.queued_at IS NOT NULL AND q.order_id IS NULL AND q.removing_since IS NULL
-                  AND (q.certificate_id IS NULL) ",
-            $alike,
-            " AND (q.queued_at, q.id) <= (d.queued_at, d.id) LIMIT $2) n) AS own,
-                (SELECT count(*) FROM (SELECT 1 FROM domain q
-                WHERE q.queued_at IS NOT NULL AND q.order_id IS NULL AND q.removing_since IS NULL
-                  AND (q.certificate_id IS NULL) ",
-            $other,
-            " LIMIT $2) n) AS other, ",
+            "(SELECT count(*) FROM (SELECT 1 FROM domain q
+                WHERE q.queued_at IS NOT NULL AND q.order_id IS NULL AND q.removing_since IS NULL AND q.renews ",
             $renews,
-            " AS renews
-            FROM domain d WHERE d.id = $1 AND d.queued_at IS NOT NULL AND d.order_id IS NULL AND d.removing_since IS NULL
-                AND (d.certificate_id IS NULL) ",
-            $alike
+            " AND (q.certificate_id IS NULL) ",
+            $new,
+            $ahead,
+            " LIMIT $2) n)"
         )
     };
 }
-const PLACE: &str =
-    concat!(place_among!("= 1", "= 0", "0"), " UNION ALL ", place_among!("= 0", "= 1", "1"));
+macro_rules! ahead {
+    ($renews:literal, $new:literal) => {
+        counted!($renews, $new, " AND (q.queued_at, q.id) <= (d.queued_at, d.id)")
+    };
+}
+
+/// The place among those that have a certificate as it has, or have none; and how many others wait.
+const PLACE: &str = concat!(
+    "SELECT CASE WHEN d.certificate_id IS NULL THEN ",
+    ahead!("= 0", "= 1"),
+    " ELSE ",
+    ahead!("= 1", "= 0"),
+    " + ",
+    ahead!("= 0", "= 0"),
+    " END AS own, CASE WHEN d.certificate_id IS NULL THEN ",
+    counted!("= 1", "= 0", ""),
+    " + ",
+    counted!("= 0", "= 0", ""),
+    " ELSE ",
+    counted!("= 0", "= 1", ""),
+    " END AS other, d.certificate_id IS NOT NULL AS renews, NOT d.renews AS is_charged
+    FROM domain d WHERE d.id = $1 AND d.queued_at IS NOT NULL AND d.order_id IS NULL AND d.removing_since IS NULL"
+);
 
 const WANT_MOVED: &str = concat!(
     "UPDATE domain SET wanted = 'renew', wanted_seen = 0, ",
@@ -167,10 +180,10 @@ impl Domains for SqliteStore {
         Ok(counts)
     }
 
-    async fn queue_place(&self, id: DomainId) -> Result<Option<QueuePlace>> {
+    async fn queue_standing(&self, id: DomainId) -> Result<Option<QueueStanding>> {
         let statement = sql(PLACE).bind(id.0).bind(COUNTED_PLACES);
         let row = self.readers.row("find a place in the queue", statement).await?;
-        row.as_ref().map(place).transpose()
+        row.as_ref().map(standing).transpose()
     }
 
     async fn want_moved(

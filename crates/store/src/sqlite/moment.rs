@@ -80,7 +80,7 @@ const COUNT_DUE: &str = concat!("SELECT count(*) AS n FROM (", too_far!(), ")");
 macro_rules! made_cost {
     ($since:literal) => {
         concat!(
-            "(SELECT CASE WHEN count(*) >= 1000 THEN 10800000000 ELSE coalesce(sum(o.cost) FILTER (WHERE o.counts), 0) END FROM (
+            "(SELECT CASE WHEN count(*) FILTER (WHERE o.cost > 0) >= 1000 THEN 10800000000 ELSE coalesce(sum(o.cost) FILTER (WHERE o.counts), 0) END FROM (
                 SELECT * FROM (SELECT cost, created_at > ",
             $since,
             "       AS counts FROM acme_order WHERE account_id = acme_account.id AND ended_at IS NULL LIMIT 1000)
@@ -89,7 +89,7 @@ macro_rules! made_cost {
             $since,
             "       AS counts FROM acme_order WHERE ended_at > ",
             $since,
-            "       ORDER BY ended_at DESC LIMIT 1000)) o)"
+            "       AND cost > 0 ORDER BY ended_at DESC LIMIT 1000)) o)"
         )
     };
 }

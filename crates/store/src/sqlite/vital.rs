@@ -29,10 +29,13 @@ const VITALS: &str = "
             WHERE queued_at IS NOT NULL AND order_id IS NULL AND removing_since IS NULL LIMIT $1)) AS queued,
         (SELECT min(queued_at) FROM (
             SELECT * FROM (SELECT queued_at FROM domain WHERE queued_at IS NOT NULL AND order_id IS NULL AND removing_since IS NULL
-                AND (certificate_id IS NULL) = 1 ORDER BY queued_at LIMIT 1)
+                AND renews = 1 AND (certificate_id IS NULL) = 0 ORDER BY queued_at LIMIT 1)
             UNION ALL
             SELECT * FROM (SELECT queued_at FROM domain WHERE queued_at IS NOT NULL AND order_id IS NULL AND removing_since IS NULL
-                AND (certificate_id IS NULL) = 0 ORDER BY queued_at LIMIT 1))) AS queued_since,
+                AND renews = 0 AND (certificate_id IS NULL) = 0 ORDER BY queued_at LIMIT 1)
+            UNION ALL
+            SELECT * FROM (SELECT queued_at FROM domain WHERE queued_at IS NOT NULL AND order_id IS NULL AND removing_since IS NULL
+                AND renews = 0 AND (certificate_id IS NULL) = 1 ORDER BY queued_at LIMIT 1))) AS queued_since,
         (SELECT count(*) FROM (SELECT 1 FROM acme_order WHERE ended_at IS NULL LIMIT $1)) AS orders,
         (SELECT count(*) FROM (SELECT 1 FROM challenge LIMIT $1)) AS challenges,
         (SELECT min(not_after) FROM certificate WHERE superseded_at IS NULL) AS first_expiry,

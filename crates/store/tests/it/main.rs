@@ -16,6 +16,7 @@ mod account;
 mod add;
 mod alert;
 mod backup;
+mod budget;
 mod ca_wait;
 mod certificate;
 mod child;
