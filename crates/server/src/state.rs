@@ -18,10 +18,11 @@ use tokio_util::sync::CancellationToken;
 use crate::audit::Audit;
 use crate::auth::Caller;
 use crate::database::WriteCheck;
+use crate::stream::{Tail, Welcomes};
 use crate::vital::VitalCache;
 use crate::{Guard, Look, Metrics, alert};
 
-/// Event streams that may be open at once: each polls the store, slowly.
+/// Event streams that may be open at once. One reader feeds them all.
 const STREAMS: usize = 512;
 
 /// Edges that may wait for changes at once.
@@ -84,6 +85,8 @@ pub struct Shared {
     leaderless: std::sync::Mutex<Option<Instant>>,
     pub(crate) rotation: Arc<Mutex<()>>,
     pub(crate) streams: Arc<Semaphore>,
+    pub(crate) tail: Tail,
+    pub(crate) welcomes: Welcomes,
     pub(crate) polls: Arc<Semaphore>,
     pub(crate) audit: Audit,
 }
@@ -103,6 +106,8 @@ impl AppState {
             cluster_secret: OnceCell::new(),
             rotation: Arc::default(),
             streams: Arc::new(Semaphore::new(STREAMS)),
+            tail: Tail::default(),
+            welcomes: Welcomes::default(),
             polls: Arc::new(Semaphore::new(POLLS)),
             audit: Audit::default(),
         }))

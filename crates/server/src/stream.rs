@@ -1,34 +1,32 @@
-//! One client's view of the event log: pulled by the client's reading, woken by the store, and polled.
+//! One client's view of the event log: pulled by the client's reading. What is new comes from the reader that all streams share; a
+//! client that is further back, or did not read for long, gets pages of the store first.
+
+mod ring;
+mod tail;
+mod welcome;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::sse::Event as Sse;
 use futures_util::stream;
 use holdfast_model::DomainId;
-use holdfast_store::{Event, EventBody, EventCursor, Topic};
+use holdfast_store::EventCursor;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
 
+use self::ring::{Next, Told, passed, place};
+use self::tail::Feed;
+pub(crate) use self::tail::Tail;
+use self::welcome::TOKEN_LOOK;
+pub(crate) use self::welcome::Welcomes;
 use crate::auth::Caller;
-use crate::view::EventView;
 use crate::{AppState, Kind, Problem};
 
 /// How often a quiet stream shows that it is alive.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
-
-/// Events read at once.
-const PAGE: u32 = 200;
-
-/// A hint can come before what it hints at is visible, so the first look after one is soon.
-const FIRST_LOOK: Duration = Duration::from_millis(50);
-
-/// The slowest look at a quiet log.
-const SLOWEST_LOOK: Duration = Duration::from_secs(5);
-
-/// How often it is asked whether the token still counts.
-const TOKEN_LOOK: Duration = Duration::from_secs(30);
 
 /// How soon a client comes back after a break.
 const RETRY: Duration = Duration::from_secs(1);
@@ -38,12 +36,31 @@ pub(crate) struct Stream {
     state: AppState,
     hash: [u8; 32],
     token_seen: Instant,
-    wake: watch::Receiver<u64>,
+    feed: Arc<Feed>,
+    moved: watch::Receiver<u64>,
     cursor: EventCursor,
     only: Option<DomainId>,
-    ready: VecDeque<Sse>,
-    delay: Duration,
+    ready: VecDeque<Ready>,
     _permit: OwnedSemaphorePermit,
+}
+
+/// What a client gets next.
+enum Ready {
+    /// Where it begins: who breaks off before the first event knows where to resume.
+    Begin(EventCursor),
+    Event(Arc<Told>),
+    /// A place without data, past what it did not ask for.
+    Place(EventCursor),
+}
+
+impl Ready {
+    fn shown(self) -> Sse {
+        match self {
+            Self::Begin(cursor) => place(cursor).retry(RETRY),
+            Self::Event(told) => told.shown(),
+            Self::Place(cursor) => place(cursor),
+        }
+    }
 }
 
 impl Stream {
@@ -58,8 +75,7 @@ impl Stream {
             let detail = "Close a stream, or ask another replica.";
             return Err(Problem::new(Kind::TooManyStreams, detail));
         };
-        // Registered before the first look, so that nothing falls between.
-        let wake = state.store.wake(Topic::Events);
+        let before = state.tail.before();
         let latest = state.store.latest_event().await?;
         let cursor = after.unwrap_or(latest);
         if cursor > latest {
@@ -68,16 +84,15 @@ impl Stream {
             );
             return Err(Problem::new(Kind::InvalidCursor, detail));
         }
-        // Who breaks off before the first event knows where to resume.
-        let first = place(cursor).retry(RETRY);
+        let feed = state.tail.join(&state, latest, before);
         Ok(Self {
             hash: caller.hash,
             token_seen: Instant::now(),
-            wake,
+            moved: feed.moved(),
+            feed,
             cursor,
             only,
-            ready: VecDeque::from([first]),
-            delay: FIRST_LOOK,
+            ready: VecDeque::from([Ready::Begin(cursor)]),
             state,
             _permit: permit,
         })
@@ -93,77 +108,65 @@ impl Stream {
 
     async fn next(&mut self) -> Option<Sse> {
         loop {
-            if let Some(event) = self.ready.pop_front() {
-                return Some(event);
+            if let Some(ready) = self.ready.pop_front() {
+                return Some(ready.shown());
             }
-            self.wake.mark_unchanged();
-            match self.state.store.events_after(self.cursor, PAGE).await {
-                Ok(events) if !events.is_empty() => self.take(events),
-                Ok(_) => self.rest().await?,
-                // The client comes back, with what it saw last.
-                Err(error) => {
-                    Problem::from(error).log();
-                    return None;
-                }
+            self.check_token().await?;
+            self.moved.mark_unchanged();
+            match self.feed.next(self.cursor) {
+                Next::Take(events) => self.take(events),
+                Next::Read { covered } => self.catch_up(covered).await?,
+                Next::Wait => self.rest().await?,
             }
         }
     }
 
-    fn take(&mut self, events: Vec<Event>) {
-        self.delay = FIRST_LOOK;
+    fn take(&mut self, events: Vec<Arc<Told>>) {
         let mut skipped = false;
-        for event in events {
-            self.cursor = event.cursor;
-            skipped = !self.concerns(&event);
+        for told in events {
+            self.cursor = told.cursor;
+            skipped = !told.concerns(self.only);
             if !skipped {
-                self.ready.extend(shown(event));
+                self.ready.push_back(Ready::Event(told));
             }
         }
-        // A place without data moves a client on past what it did not ask for.
         if skipped {
-            self.ready.push_back(place(self.cursor));
+            self.ready.push_back(Ready::Place(self.cursor));
         }
     }
 
-    fn concerns(&self, event: &Event) -> bool {
-        match (&self.only, &event.body) {
-            (None, _) => true,
-            (Some(only), EventBody::Transition { domain, .. }) => only == domain,
-            (Some(_), EventBody::Notice { .. }) => false,
+    /// Reads on from the store. After a failure the client comes back, with what it saw last.
+    async fn catch_up(&mut self, covered: EventCursor) -> Option<()> {
+        if self.state.shutdown.is_cancelled() {
+            return None;
         }
-    }
-
-    /// Waits for a hint or for the next look; none when the stream is over.
-    async fn rest(&mut self) -> Option<()> {
-        let delay = self.delay;
-        self.delay = (delay * 2).min(SLOWEST_LOOK);
-        tokio::select! {
-            () = self.state.shutdown.cancelled() => return None,
-            changed = self.wake.changed() => {
-                changed.ok()?;
-                self.delay = FIRST_LOOK;
+        match tail::page(&self.state, self.cursor).await {
+            Ok(page) if page.is_empty() => self.cursor = passed(self.cursor, covered),
+            Ok(page) => self.take(page),
+            Err(problem) => {
+                problem.log();
+                return None;
             }
-            () = tokio::time::sleep(delay) => {}
         }
-        self.is_welcome().await.then_some(())
+        Some(())
     }
 
-    async fn is_welcome(&mut self) -> bool {
+    /// Waits for what is new, or for the next look at the token; none when the stream is over.
+    async fn rest(&mut self) -> Option<()> {
+        tokio::select! {
+            () = self.state.shutdown.cancelled() => None,
+            () = self.feed.over() => None,
+            changed = self.moved.changed() => changed.ok(),
+            () = tokio::time::sleep_until(self.token_seen + TOKEN_LOOK) => Some(()),
+        }
+    }
+
+    /// Looks in intervals whether the token still counts; none when it does not.
+    async fn check_token(&mut self) -> Option<()> {
         if self.token_seen.elapsed() < TOKEN_LOOK {
-            return true;
+            return Some(());
         }
         self.token_seen = Instant::now();
-        matches!(self.state.store.token(&self.hash).await, Ok(Some(_)))
+        welcome::is_welcome(&self.state, self.hash).await.then_some(())
     }
-}
-
-fn place(cursor: EventCursor) -> Sse {
-    Sse::default().id(cursor.to_string())
-}
-
-fn shown(event: Event) -> Option<Sse> {
-    let cursor = event.cursor;
-    let view = EventView::from(event);
-    // A view of strings and numbers always serializes.
-    place(cursor).event(view.name()).json_data(&view).ok()
 }

@@ -15,6 +15,10 @@ const COUNTERS: &[(&str, &str)] = &[
     ("holdfast_clock_steps_total", "Steps of the database's clock that this replica noticed."),
     ("holdfast_edge_handshakes_total", "TLS handshakes of the built-in edge."),
     ("holdfast_edge_lookups_total", "Certificates the built-in edge looked up."),
+    (
+        "holdfast_event_reads_total",
+        "Reads of the event log for streams: by the reader they share, or for one that is behind.",
+    ),
     ("holdfast_forwards_lost_total", "Forwarded writes without an answer."),
     ("holdfast_guarded_writes_total", "Writes where the guard is on, by what was done with them."),
     ("holdfast_heartbeats_failed_total", "Signs of life that the database did not take."),

@@ -5,11 +5,12 @@ use std::time::Duration;
 use axum::body::{Body, BodyDataStream};
 use futures_util::StreamExt as _;
 use http::{Method, Request, StatusCode, header};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use tower::ServiceExt as _;
 
-use crate::kit::{Kit, asked};
+use crate::kit::{Kit, actor, asked};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -179,6 +180,89 @@ async fn resuming_leaves_no_gap_and_no_double() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn resuming_leaves_no_gap_and_no_double_on_postgres() {
     resume_under_concurrent_commits(Kit::on_postgres().await).await;
+}
+
+/// How often the log was read for streams, by whom.
+fn reads(handle: &PrometheusHandle, reader: &str) -> u64 {
+    let name = format!("holdfast_event_reads_total{{reader=\"{reader}\"}} ");
+    let text = handle.render();
+    text.lines().find_map(|line| line.strip_prefix(&name)).map_or(0, |count| count.parse().unwrap())
+}
+
+#[tokio::test]
+async fn many_streams_read_the_log_once() {
+    const STREAMS: usize = 512;
+    const ADDED: usize = 10;
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    let kit = Kit::new().await;
+    let mut clients = Vec::new();
+    for _ in 0..STREAMS {
+        clients.push(Client::open(&kit, "", None).await);
+    }
+    let readers: Vec<_> = clients
+        .into_iter()
+        .map(|mut client| {
+            tokio::spawn(async move {
+                for n in 0..ADDED {
+                    let name = client.next().await.unwrap().data["name"].clone();
+                    assert_eq!(name, format!("d{n}.example.com"));
+                }
+            })
+        })
+        .collect();
+    for n in 0..ADDED {
+        kit.add(&format!("d{n}.example.com")).await;
+    }
+    futures_util::future::try_join_all(readers).await.unwrap();
+    // A page for each event, a look that finds nothing for each page, and a few that poll.
+    let by_tail = reads(&handle, "tail");
+    assert!(by_tail > 0 && by_tail < 100, "{by_tail} reads for {ADDED} events");
+    assert_eq!(reads(&handle, "stream"), 0);
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_costs_nothing_until_it_reads_again() {
+    const MISSED: usize = 2_500;
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    let kit = Kit::new().await;
+    let mut idle = Client::open(&kit, "", None).await;
+    idle.block().await;
+    let mut reading = Client::open(&kit, "", None).await;
+    for n in 0..MISSED {
+        kit.store.notice(&actor(), "test", &n.to_string(), "").await.unwrap();
+        assert_eq!(reading.next().await.unwrap().data["subject"], n.to_string());
+    }
+    assert_eq!(reads(&handle, "stream"), 0, "it was read for nobody");
+    for n in 0..MISSED {
+        assert_eq!(idle.next().await.unwrap().data["subject"], n.to_string());
+    }
+    assert!((1..=MISSED as u64 / 100).contains(&reads(&handle, "stream")));
+}
+
+#[tokio::test]
+async fn the_reader_ends_with_the_last_stream() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    let kit = Kit::new().await;
+    let mut client = Client::open(&kit, "", None).await;
+    kit.add("one.example.com").await;
+    client.next().await.unwrap();
+    drop(client);
+    // What it has begun counts no more from here on: a reader polls several times in a minute.
+    tokio::time::pause();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let before = reads(&handle, "tail");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(reads(&handle, "tail"), before);
+    tokio::time::resume();
+    let mut client = Client::open(&kit, "", None).await;
+    kit.add("two.example.com").await;
+    assert_eq!(client.next().await.unwrap().data["name"], "two.example.com");
 }
 
 #[tokio::test]
