@@ -192,6 +192,7 @@ async fn sweep_some(
     if swept.nudged > 0 {
         tracing::warn!(domains = swept.nudged, "nobody would have looked at these in time");
     }
-    let more = swept.next.is_some() || swept.nudged >= u64::from(rows);
-    Ok(Progress { done: swept.nudged, more })
+    let full = swept.nudged.max(swept.nearer) >= u64::from(rows);
+    let more = swept.next.is_some() || full;
+    Ok(Progress { done: swept.nudged + swept.nearer, more })
 }

@@ -6,7 +6,7 @@ mod rule;
 use std::time::Duration;
 
 use holdfast_model::{ClockStep, Domain, Phase, Policy, State, Timestamp};
-use holdfast_store::{Account, CaWait, Edge, Ending, EventLag, Webhook};
+use holdfast_store::{Account, CaWait, Edge, Ending, EventLag, LateIssues, Webhook};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -34,7 +34,7 @@ pub(crate) enum Severity {
 /// Something that deserves a person's attention.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Alert {
-    /// Stable: `database-unavailable`, `database-hindered`, `database-log`, `stuck`, `high-retry-rate`, `many-failures`, `certificate-expiring`, `no-leader`, `edge-stale`, `edge-behind`, `edge-error`,
+    /// Stable: `database-unavailable`, `database-hindered`, `database-log`, `stuck`, `high-retry-rate`, `many-failures`, `certificate-expiring`, `certificate-late`, `no-leader`, `edge-stale`, `edge-behind`, `edge-error`,
     /// `edge-refusing`, `edge-shadowed`, `webhook-failing`, `ca-paused`, `ca-account-unusable`, `ca-name-paused`, `ca-domain-limited`,
     /// `event-log-behind`, `clock-stepped`, `clock-differs`.
     pub(crate) code: &'static str,
@@ -60,6 +60,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) samples: &'a [(State, Vec<Domain>)],
     /// Those that were not renewed in time.
     pub(crate) ending: &'a Ending,
+    /// Those that were old when they came.
+    pub(crate) late: &'a LateIssues,
     pub(crate) edges: &'a [Edge],
     /// By edge, since when there is something that it has not applied.
     pub(crate) behind: &'a [(String, Timestamp)],
@@ -112,6 +114,7 @@ pub(crate) fn alerts(facts: &Facts<'_>) -> Vec<Alert> {
     alerts.extend(facts.samples.iter().filter_map(|(state, some)| rule::retrying(*state, some)));
     alerts.extend(rule::failing(facts.counts));
     alerts.extend(rule::ending(facts));
+    alerts.extend(rule::late(facts));
     alerts.extend(facts.edges.iter().flat_map(|edge| rule::edge(facts, edge)));
     alerts.extend(facts.webhooks.iter().filter_map(|webhook| rule::webhook(facts, webhook)));
     alerts.extend(facts.account.and_then(|account| rule::paused(account, facts.now)));

@@ -1,6 +1,7 @@
 //! Alerts that stand: each is raised once and cleared once, whichever replica notices. What deserves one is not decided here.
 
 use async_trait::async_trait;
+use holdfast_model::{Hostname, Timestamp};
 use uuid::Uuid;
 
 use crate::{
@@ -29,6 +30,46 @@ pub struct Ending {
     pub count: u64,
     /// Some of them, the first to end first.
     pub some: Vec<Expiring>,
+}
+
+/// A certificate of a CA, in use, that had more than a third of its life behind it when it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LateIssue {
+    /// The domain.
+    pub name: Hostname,
+    /// When it began.
+    pub not_before: Timestamp,
+    /// When it ends.
+    pub not_after: Timestamp,
+    /// When it was stored.
+    pub stored_at: Timestamp,
+}
+
+/// All of those.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LateIssues {
+    /// How many there are, up to [`crate::COUNTED`].
+    pub count: u64,
+    /// Some of them, the latest first.
+    pub some: Vec<LateIssue>,
+}
+
+impl LateIssues {
+    pub(crate) fn read(rows: &[impl Fields]) -> Result<Self> {
+        let count = rows.first().map_or(Ok(0), |row| row.number("n"))?;
+        let issue = |row| late_issue(row);
+        let some = rows.iter().map(issue).collect::<Result<_>>()?;
+        Ok(Self { count: u64::try_from(count).unwrap_or(0), some })
+    }
+}
+
+fn late_issue(row: &impl Fields) -> Result<LateIssue> {
+    Ok(LateIssue {
+        name: row.hostname("name")?,
+        not_before: row.at("not_before")?,
+        not_after: row.at("not_after")?,
+        stored_at: row.at("created_at")?,
+    })
 }
 
 impl Ending {
@@ -78,6 +119,10 @@ pub trait Alerts: Send + Sync {
     /// Certificates in use with less than a ninth of their life left: with two thirds of the time for renewal gone, renewal must have
     /// failed. Names at most `limit` of them.
     async fn ending(&self, limit: u32) -> Result<Ending>;
+
+    /// Certificates in use that a CA issued with more than a third of their life behind them, by the store's clock. Names at most
+    /// `limit` of them.
+    async fn late_issues(&self, limit: u32) -> Result<LateIssues>;
 }
 
 impl From<Expiring> for StandingAlert {

@@ -61,7 +61,7 @@ extern crate self as holdfast_store;
 use std::sync::Arc;
 
 pub use account::{Account, AccountId, Accounts, NewAccount, OrderLimits, Terms};
-pub use alert::{Alerts, DOMAIN_EXPIRING, Ending, StandingAlert};
+pub use alert::{Alerts, DOMAIN_EXPIRING, Ending, LateIssue, LateIssues, StandingAlert};
 pub use backup::{BackupError, Replacement, back_up, check_file};
 pub use ca_wait::{CaWait, CaWaits, Noted};
 pub use certificate::{Bundle, CertificateId, Certificates, NewCertificate};

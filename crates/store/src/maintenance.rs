@@ -36,6 +36,8 @@ pub struct SweepCursor {
 pub struct Swept {
     /// How many domains were made due that nobody would have looked at in time.
     pub nudged: u64,
+    /// How many were to be looked at later than any domain at rest is, and now are within hours.
+    pub nearer: u64,
     /// Where to go on; none at the end.
     pub next: Option<SweepCursor>,
 }

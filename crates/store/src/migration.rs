@@ -59,6 +59,7 @@ macro_rules! steps {
             step!($database, 25, "0025", "anew"),
             step!($database, 26, "0026", "opened"),
             step!($database, 27, "0027", "flight"),
+            step!($database, 28, "0028", "late"),
             step!($database, 30, "0030", "waits"),
             step!($database, 36, "0036", "renews"),
             step!($database, 37, "0037", "halt"),

@@ -68,7 +68,12 @@ pub(super) async fn look(shared: &Shared, claimed: &Claimed) -> Result<Step, Err
     let asked = ask(shared, domain, &bundle.chain_pem, now).await;
     let outcome = match verdict(now, certificate, by_age(shared, domain, certificate), &asked) {
         Verdict::Due { by_window } => {
-            due(shared, domain, certificate, by_window, asked.again_at).await?
+            let outcome = due(shared, domain, certificate, by_window, asked.again_at).await?;
+            if by_window && outcome == Outcome::RenewalNeeded {
+                let why = asked.explained_at.as_deref().unwrap_or("the CA did not say");
+                tracing::info!(domain = %domain.name, why, "renewed when the CA would like it");
+            }
+            outcome
         }
         Verdict::Later(look_at) => match explained(&asked) {
             Some(note) => Outcome::RenewalPlanned { look_at, note },
@@ -138,7 +143,7 @@ async fn due(
         }
     }
     let note = rest.note(certificate);
-    tracing::warn!(domain = %domain.name, why = %note.detail, "a renewal waits");
+    tracing::debug!(domain = %domain.name, why = %note.detail, "a renewal waits");
     Ok(Outcome::RenewalPlanned { look_at: rest.until.min(again_at.max(now.plus(ASK_AGAIN))), note })
 }
 
@@ -380,6 +385,6 @@ mod tests {
         let (every, minute) = (Duration::from_secs(6 * 3600), Duration::from_secs(60));
         let asks = (0..2 * 24 * 60).filter(|at| asks_in(minute * *at, every)).count();
         assert_eq!(asks, 7 * 15, "the first minutes of seven stretches");
-        assert!(!asks_in(minute, every) && !asks_in(minute, Duration::ZERO));
+        assert!(!asks_in(minute, every));
     }
 }

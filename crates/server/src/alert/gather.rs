@@ -63,12 +63,14 @@ async fn decided(state: &AppState, trouble: Option<&Trouble>) -> Result<Vec<Aler
     let now = state.store.ping().await?;
     let ending = ending(state).await?;
     let waits = waits(state, account.as_ref()).await?;
+    let late = state.store.late_issues(SHOWN).await?;
     let facts = Facts {
         now,
         counts: &counts,
         staying: &staying,
         samples: &samples,
         ending: &ending,
+        late: &late,
         edges: &edges,
         behind: &behind,
         webhooks: &webhooks,

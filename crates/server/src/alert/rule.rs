@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use holdfast_model::{ClockStep, Domain, State, Timestamp, WaitScope, url_in};
 use holdfast_store::{
-    Account, COUNTED, CaWait, Edge, Ending, OpenTransaction, PROXY_DOWN, Webhook,
+    Account, COUNTED, CaWait, Edge, Ending, LateIssues, OpenTransaction, PROXY_DOWN, Webhook,
 };
 
 use super::{Alert, Facts, SHOWN, Severity};
@@ -209,6 +209,36 @@ pub(super) fn ending(facts: &Facts<'_>) -> Option<Alert> {
         ),
         fix: "See `holdfast domain explain NAME` for one of them; `holdfast domain renew NAME` tries at once."
             .to_owned(),
+        domains: some.iter().map(|one| one.name.to_string()).collect(),
+    })
+}
+
+/// One of the clocks is wrong, or the CA gives out what it made long ago. Each such certificate is due for renewal sooner than it
+/// should be, and is used for a tenth of its life all the same.
+pub(super) fn late(facts: &Facts<'_>) -> Option<Alert> {
+    let LateIssues { count, some } = facts.late;
+    let latest = some.first()?;
+    let more = if *count < u64::from(COUNTED) { "" } else { " or more" };
+    let ours = facts.clock_off_by.is_some() || facts.clock_step.is_some();
+    let fix = match ours {
+        true => {
+            "The database's clock is wrong, or was lately: set it right, then `holdfast domain renew NAME`."
+        }
+        false => {
+            "Compare the CA's clock with the database's; if both are right, the CA backdates its certificates: ask it, or use \
+             another CA."
+        }
+    };
+    Some(Alert {
+        code: "certificate-late",
+        severity: Severity::Warning,
+        subject: "certificates".to_owned(),
+        detail: format!(
+            "{count}{more} certificates had more than a third of their life behind them when they came; that of {}, valid from {} \
+             to {}, came at {}.",
+            latest.name, latest.not_before, latest.not_after, latest.stored_at
+        ),
+        fix: fix.to_owned(),
         domains: some.iter().map(|one| one.name.to_string()).collect(),
     })
 }

@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use holdfast_model::{DomainId, Hostname, Note, WaitScope};
 use holdfast_store::{
-    AccountId, COUNTED, CaWait, EdgeAgent, EdgeId, EventCursor, Expiring, OpenTransaction,
-    Revision, Secret, TransactionOwner, WebhookId,
+    AccountId, COUNTED, CaWait, EdgeAgent, EdgeId, EventCursor, Expiring, LateIssue,
+    OpenTransaction, Revision, Secret, TransactionOwner, WebhookId,
 };
 use uuid::Uuid;
 
@@ -50,6 +50,7 @@ fn domain(n: u32, state: State, attempt: u32) -> Domain {
 }
 
 static NONE: &Ending = &Ending { count: 0, some: Vec::new() };
+static PUNCTUAL: &LateIssues = &LateIssues { count: 0, some: Vec::new() };
 static READ: &EventLag = &EventLag { unread_since: None, held_by: Vec::new() };
 
 fn quiet() -> Facts<'static> {
@@ -59,6 +60,7 @@ fn quiet() -> Facts<'static> {
         staying: &[],
         samples: &[],
         ending: NONE,
+        late: PUNCTUAL,
         edges: &[],
         behind: &[],
         webhooks: &[],
@@ -90,6 +92,25 @@ fn who_stays_too_long_is_stuck_and_how_long_depends_on_the_state() {
     assert_eq!(minutes(State::AcmeChallengeValidating), 6);
     assert_eq!(minutes(State::CertificateDownloading), 3);
     assert_eq!(minutes(State::CertificateDeploying), 16);
+}
+
+#[test]
+fn a_certificate_that_was_old_when_it_came_is_told_with_its_cause() {
+    let issue = LateIssue {
+        name: Hostname::parse("shop.example.com").unwrap(),
+        not_before: ago(70 * 86_400),
+        not_after: Timestamp::from_seconds(NOW + 20 * 86_400),
+        stored_at: ago(60),
+    };
+    let late = LateIssues { count: 1, some: vec![issue] };
+    let facts = Facts { late: &late, ..quiet() };
+    check(&facts, &["certificate-late"]);
+    let alert = &alerts(&facts)[0];
+    assert!(alert.detail.contains("shop.example.com") && alert.fix.contains("the CA backdates"));
+    let ours = Facts { clock_off_by: Some((true, Duration::from_secs(6_048_000))), ..facts };
+    let alerts = alerts(&ours);
+    let alert = alerts.iter().find(|alert| alert.code == "certificate-late").unwrap();
+    assert!(alert.fix.contains("The database's clock is wrong"), "{alert:?}");
 }
 
 #[test]

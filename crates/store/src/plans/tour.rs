@@ -19,6 +19,8 @@ const KEY_IS_NEW: &str =
     "UPDATE sealed SET sealing_key = (SELECT max(id) FROM sealing_key) WHERE length(value) = 1";
 /// A new edge is behind everything there is, once.
 const RECENT: &str = "UPDATE edge SET epoch = (SELECT epoch FROM revision), revision = (SELECT number FROM revision) - 10";
+/// An edge that gives no sign of life.
+const SILENT: &str = "UPDATE edge SET last_seen_at = (SELECT min(not_before) FROM certificate)";
 /// What a renewal left behind.
 const ENDED: &str = "UPDATE certificate SET not_after = created_at WHERE superseded_at IS NOT NULL";
 /// What a clock that was ahead wrote: a budget, and one domain.
@@ -148,6 +150,7 @@ async fn lists(store: &SharedStore, name: &impl Fn(&str) -> String) {
     store.unapplied_since("default", Revision { epoch: 1, number: 99_990 }).await.unwrap();
     store.expiring(LATER, 10).await.unwrap();
     store.ending(10).await.unwrap();
+    store.late_issues(10).await.unwrap();
     store.ping().await.unwrap();
     store.schema().await.unwrap();
     store.check_writes().await.unwrap();
@@ -241,6 +244,11 @@ async fn edges(
     store.observe(edge, &report(2, &files[..1], adopted), &actor()).await.unwrap();
     let plain = EdgeReport { up_to: latest, ..EdgeReport::default() };
     store.observe(edge, &plain, &actor()).await.unwrap();
+    // It was away, and is back; then its agent was, and is started again.
+    raw(SILENT).await;
+    store.observe(edge, &plain, &actor()).await.unwrap();
+    raw(SILENT).await;
+    store.register_edge(&new).await.unwrap();
     store.strangers(edge, &PAGE).await.unwrap();
     let names = Names::of(vec![name("unknown")]);
     store.keep_difference(edge, &names, Some(&names)).await.unwrap();

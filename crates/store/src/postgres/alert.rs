@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{PostgresStore, event::note, sql};
 use crate::{
-    Actor, Alerts, Ending, Fence, Result, StandingAlert, Topic,
+    Actor, Alerts, Ending, Fence, LateIssues, Result, StandingAlert, Topic,
     alert::{EndingPart, raised, told},
     pool::Transaction,
     query::alert::NEXT_TOLD,
@@ -50,6 +50,13 @@ const ENDING: &str = concat!(
     ending_at!(),
     "   LIMIT $1) e ORDER BY not_after LIMIT $2"
 );
+/// To the letter what the index is made for.
+const LATE: &str = "
+    SELECT *, count(*) OVER () AS n FROM (
+        SELECT d.name, c.not_before, c.not_after, c.created_at FROM certificate c CROSS JOIN LATERAL (SELECT name FROM domain d
+            WHERE d.id = c.domain_id AND d.certificate_id = c.id AND d.removed_at IS NULL AND d.removing_since IS NULL OFFSET 0) d
+        WHERE c.superseded_at IS NULL AND c.directory <> 'imported' AND c.created_at - c.not_before > (c.not_after - c.not_before) / 3
+        ORDER BY c.created_at DESC LIMIT $1) late ORDER BY created_at DESC LIMIT $2";
 const MENDED: &str = concat!(
     "DELETE FROM alert a WHERE a.code = 'domain-expiring' AND a.subject > $1
         AND a.subject <= coalesce($2, (SELECT max(subject) FROM alert WHERE code = 'domain-expiring')) AND NOT EXISTS (
@@ -131,6 +138,11 @@ impl Alerts for PostgresStore {
     async fn ending(&self, limit: u32) -> Result<Ending> {
         let ending = sql(ENDING).bind(i64::from(COUNTED)).bind(i64::from(limit));
         Ending::read(&self.pool.rows("find what was not renewed", ending).await?)
+    }
+
+    async fn late_issues(&self, limit: u32) -> Result<LateIssues> {
+        let late = sql(LATE).bind(i64::from(COUNTED)).bind(i64::from(limit));
+        LateIssues::read(&self.pool.rows("find what was issued late", late).await?)
     }
 }
 

@@ -26,6 +26,8 @@ macro_rules! live {
     };
 }
 
+use live;
+
 /// What an edge `e` has not applied. As a join with the revision, all of its group would be read.
 macro_rules! newer {
     ($limit:literal) => {

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::{SqliteStore, Tx, event::note, now, sql, time};
 use crate::{
-    Actor, Alerts, Ending, Fence, Result, StandingAlert, Topic,
+    Actor, Alerts, Ending, Fence, LateIssues, Result, StandingAlert, Topic,
     alert::{EndingPart, raised, told},
     query::alert::NEXT_TOLD,
     row::Fields as _,
@@ -39,6 +39,13 @@ const ENDING: &str = concat!(
     ending_at!(),
     "   LIMIT $1) ORDER BY not_after LIMIT $2"
 );
+/// To the letter what the index is made for.
+const LATE: &str = "
+    SELECT *, count(*) OVER () AS n FROM (
+        SELECT d.name, c.not_before, c.not_after, c.created_at FROM certificate c CROSS JOIN domain d
+        WHERE c.superseded_at IS NULL AND c.directory <> 'imported' AND c.created_at - c.not_before > (c.not_after - c.not_before) / 3
+          AND d.id = c.domain_id AND d.certificate_id = c.id AND d.removed_at IS NULL AND d.removing_since IS NULL
+        ORDER BY c.created_at DESC LIMIT $1) ORDER BY created_at DESC LIMIT $2";
 const MENDED: &str = concat!(
     "DELETE FROM alert WHERE code = 'domain-expiring' AND subject > $1
         AND subject <= coalesce($2, (SELECT max(subject) FROM alert WHERE code = 'domain-expiring')) AND NOT EXISTS (
@@ -121,6 +128,11 @@ impl Alerts for SqliteStore {
     async fn ending(&self, limit: u32) -> Result<Ending> {
         let ending = sql(ENDING).bind(i64::from(COUNTED)).bind(i64::from(limit)).bind(time(now()));
         Ending::read(&self.readers.rows("find what was not renewed", ending).await?)
+    }
+
+    async fn late_issues(&self, limit: u32) -> Result<LateIssues> {
+        let late = sql(LATE).bind(i64::from(COUNTED)).bind(i64::from(limit));
+        LateIssues::read(&self.readers.rows("find what was issued late", late).await?)
     }
 }
 

@@ -52,6 +52,13 @@ const TOO_LATE: &str = "
     UPDATE domain SET due_at = $2, updated_at = $2 WHERE id = $4 AND certificate_id = $1 AND state = 'Active'
         AND removing_since IS NULL AND removed_at IS NULL AND (claimed_until IS NULL OR claimed_until < $2) AND due_at > $3";
 
+/// Nothing at rest is looked at later than this, but for what the release before or a wrong clock wrote. They are spread over some
+/// hours, and none of them is in a hurry.
+const NEARER: &str = "
+    UPDATE domain SET due_at = $1 + abs(random() % $2), updated_at = $1 WHERE id IN (
+        SELECT id FROM domain WHERE due_at > $3 AND state = 'Active' AND removing_since IS NULL AND removed_at IS NULL
+        ORDER BY due_at DESC LIMIT $4)";
+
 const MOVING_FROM: &str = "SELECT value FROM setting WHERE key = 'moving_from'";
 const MOVE_FROM: &str = "
     INSERT INTO setting (key, value) VALUES ('moving_from', $1) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
@@ -157,6 +164,12 @@ impl Maintenance for SqliteStore {
                 .bind(row.number("renew_by")?.max(time(now.plus(HOUR))));
             nudged += transaction.execute(late.bind(row.id("domain_id")?)).await?.rows_affected();
         }
+        let nearer = sql(NEARER)
+            .bind(time(now))
+            .bind(time(now.plus(6 * HOUR)) - time(now))
+            .bind(time(now.plus(8 * DAY)))
+            .bind(i64::from(limit));
+        let nearer = transaction.execute(nearer).await?.rows_affected();
         transaction.commit().await?;
         if nudged > 0 {
             self.tell(&[Topic::Work]);
@@ -165,7 +178,7 @@ impl Maintenance for SqliteStore {
         let cursor = |row: &SqliteRow| {
             Ok(SweepCursor { not_after: row.at("not_after")?, id: row.id("id")? })
         };
-        Ok(Swept { nudged, next: last.map(cursor).transpose()? })
+        Ok(Swept { nudged, nearer, next: last.map(cursor).transpose()? })
     }
 
     async fn refresh_statistics(&self, fence: Option<&Fence>) -> Result<u64> {

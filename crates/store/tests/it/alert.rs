@@ -12,6 +12,7 @@ on_both! {
 raw_on_both! {
     every_domain_whose_end_is_near_is_told_of_once,
     an_end_is_near_in_proportion_to_the_life,
+    a_certificate_that_was_old_when_it_came_is_found,
 }
 
 fn alert(code: &str, subject: &str) -> StandingAlert {
@@ -86,6 +87,26 @@ async fn every_domain_whose_end_is_near_is_told_of_once(raw: Raw) {
     assert_eq!((settle().await, store.ending(5).await.unwrap().count), (0, 21));
     raw.execute(&raw.ends_soon()).await;
     assert_eq!((settle().await, settle().await), (4, 0));
+}
+
+async fn a_certificate_that_was_old_when_it_came_is_found(raw: Raw) {
+    let store = &raw.store;
+    for n in ["1", "2"] {
+        active(store, &format!("n{n}.example.com"), n).await;
+    }
+    store.add(&imported("brought.example.com", "3")).await.unwrap();
+    assert_eq!(store.late_issues(10).await.unwrap().count, 0);
+    raw.execute(&format!("{} WHERE serial = '1'", raw.lives(29, 61))).await;
+    raw.execute(&format!("{} WHERE serial = '2'", raw.lives(70, 20))).await;
+    // What was brought along may be of any age.
+    raw.execute(&format!("{} WHERE serial = '3'", raw.lives(70, 20))).await;
+    let late = store.late_issues(10).await.unwrap();
+    assert_eq!((late.count, late.some.len()), (1, 1));
+    let issue = &late.some[0];
+    assert_eq!(issue.name.as_str(), "n2.example.com");
+    assert!(issue.not_before < issue.stored_at && issue.stored_at < issue.not_after);
+    raw.execute("UPDATE domain SET removing_since = created_at").await;
+    assert_eq!(store.late_issues(10).await.unwrap().count, 0);
 }
 
 /// Many that end sooner, and have all the time they need, hide none that has not.

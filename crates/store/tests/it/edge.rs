@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use holdfast_model::{DomainId, Note, Outcome, State};
 use holdfast_store::{
-    COUNTED, Claimed, DomainPatch, Edge, EdgeId, EdgeReport, Error, NewEdge, Observation,
-    PROXY_DOWN, Products, Revision, SharedStore,
+    COUNTED, Claimed, DomainPatch, Edge, EdgeId, EdgeReport, Error, NewDomain, NewEdge,
+    Observation, PROXY_DOWN, Products, Revision, SharedStore,
 };
 
 use crate::{kit::*, raw::Raw};
@@ -31,6 +31,7 @@ on_both! {
 
 raw_on_both! {
     who_is_far_behind_is_counted_so_far,
+    an_edge_that_is_back_wakes_what_waits_for_it,
 }
 
 pub(crate) async fn edge(store: &SharedStore, name: &str, group: &str) -> Edge {
@@ -361,6 +362,41 @@ async fn a_report_wakes_a_failed_deployment_only_when_it_is_served(store: Shared
     let resting = active(&store, "rest.example.com", "2").await;
     see(&store, e1, resting.id, Some("sha-2"), None).await;
     assert!(claim_all(&store, &claimant("w")).await.is_empty());
+}
+
+/// It has everything in place, and nothing to say of what waits for it.
+async fn an_edge_that_is_back_wakes_what_waits_for_it(raw: Raw) {
+    let store = &raw.store;
+    let claimed = deploying(store, "shop.example.com", "1").await;
+    let elsewhere = NewDomain { edge_group: "eu".to_owned(), ..imported("eu.example.com", "2") };
+    store.add(&elsewhere).await.unwrap();
+    let e1 = edge(store, "e1", "default").await.id;
+    let other = claim_one(store, &claimant("w")).await;
+    let deploy = Products { deploy: true, ..Products::default() };
+    let other = step(store, &other, Outcome::Imported, deploy).await;
+    let note = Note::new("no-live-edge", "none");
+    let pending = Outcome::DeploymentPending { note };
+    finish(store, &other, pending.clone()).await;
+    finish(store, &claimed, pending.clone()).await;
+    let due = async || claim_all(store, &claimant("w")).await;
+    let silent = format!("UPDATE edge SET last_seen_at = {}", raw.days_ago(1));
+    let report = EdgeReport::default();
+    // One that was live all the time wakes nothing.
+    store.observe(e1, &report, &actor()).await.unwrap();
+    assert!(due().await.is_empty());
+    raw.execute(&silent).await;
+    store.observe(e1, &report, &actor()).await.unwrap();
+    let woken = due().await;
+    assert_eq!(woken.iter().map(|one| one.domain.id).collect::<Vec<_>>(), [claimed.domain.id]);
+    finish(store, &woken[0], pending.clone()).await;
+    // Its agent was started again.
+    raw.execute(&silent).await;
+    edge(store, "e1", "default").await;
+    let woken = due().await;
+    assert_eq!(woken.iter().map(|one| one.domain.id).collect::<Vec<_>>(), [claimed.domain.id]);
+    finish(store, &woken[0], pending).await;
+    edge(store, "e1", "default").await;
+    assert!(due().await.is_empty());
 }
 
 async fn a_change_of_groups_moves_the_deployment(store: SharedStore) {

@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use holdfast_model::{
-    CertificateSummary, Domain, DomainId, Hostname, Outcome, Policy, State, Timestamp, decide,
+    CertificateSummary, Domain, DomainId, Hostname, Outcome, Policy, State, Timestamp, answers,
+    decide,
 };
 use holdfast_store::{
     AccountId, Actor, Added, ChallengeKind, Claimant, Claimed, Commit, Import, MasterKey,
@@ -162,10 +163,11 @@ pub(crate) async fn commit_of(
     keep_claim: bool,
 ) -> Commit {
     let now = store.ping().await.unwrap();
+    let transition = decide(&claimed.domain, outcome, &Policy::default(), now);
     Commit {
-        transition: decide(&claimed.domain, outcome, &Policy::default(), now),
+        answers_request: answers(&claimed.domain, outcome, &transition),
+        transition,
         products,
-        answers_request: claimed.domain.wanted.is_some(),
         keep_claim,
         actor: Actor { instance: "here".to_owned(), name: "worker".to_owned() },
     }

@@ -9,12 +9,17 @@ use uuid::Uuid;
 use crate::{
     kit::{active, actor},
     postgres,
+    raw::Raw,
 };
 
 on_both! {
     what_became_of_a_task_is_kept,
     without_its_lease_no_chore_writes,
     a_domain_nobody_would_look_at_in_time_is_made_due,
+}
+
+raw_on_both! {
+    what_is_due_in_years_is_looked_at_within_hours,
 }
 
 fn run(name: &str, outcome: &str) -> TaskRun {
@@ -80,6 +85,32 @@ async fn a_domain_nobody_would_look_at_in_time_is_made_due(store: SharedStore) {
     active(&store, "a.example.com", "1").await;
     let swept = store.sweep_renewals(None, None, 10).await.unwrap();
     assert_eq!((swept.nudged, swept.next), (0, None));
+}
+
+/// What the release before, or a clock that was wrong, wrote.
+async fn what_is_due_in_years_is_looked_at_within_hours(raw: Raw) {
+    let store = &raw.store;
+    for n in ["far", "near"] {
+        active(store, &format!("{n}.example.com"), n).await;
+    }
+    let far = format!(
+        "UPDATE domain SET due_at = {} WHERE name = 'far.example.com'",
+        raw.hours(24 * 9_000)
+    );
+    raw.execute(&far).await;
+    let near =
+        format!("UPDATE domain SET due_at = {} WHERE name = 'near.example.com'", raw.hours(24 * 7));
+    raw.execute(&near).await;
+    let swept = store.sweep_renewals(None, None, 10).await.unwrap();
+    assert_eq!((swept.nudged, swept.nearer), (0, 1));
+    let swept = store.sweep_renewals(None, None, 10).await.unwrap();
+    assert_eq!((swept.nudged, swept.nearer), (0, 0));
+    let within = format!("UPDATE domain SET tenant = 'near' WHERE due_at < {}", raw.hours(6));
+    raw.execute(&within).await;
+    let of = |tenant: Option<String>| holdfast_store::DomainFilter { tenant, ..Default::default() };
+    let page = holdfast_store::Page { limit: 10, after: None };
+    let found = store.domains(&of(Some("near".to_owned())), &page).await.unwrap().items;
+    assert_eq!(found.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["far.example.com"]);
 }
 
 /// What only a mistake could have written: no next look, or one after the certificate's end.

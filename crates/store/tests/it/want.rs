@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use holdfast_model::{DomainId, Note, Outcome, State, Wanted};
-use holdfast_store::{DomainPatch, Error, Event, EventBody, EventCursor, Products, SharedStore};
+use holdfast_store::{
+    DomainPatch, Error, Event, EventBody, EventCursor, Products, Secret, SharedStore,
+};
 
 use crate::kit::*;
 
@@ -11,6 +13,7 @@ on_both! {
     a_request_makes_it_due_and_leaves_the_version,
     a_request_during_a_claim_is_not_lost,
     a_request_made_twice_during_a_claim_is_not_lost,
+    a_request_that_is_kept_waits_for_the_certificate,
     an_answered_request_is_done_with,
     a_change_during_a_claim_loses_nothing,
     who_asked_is_told,
@@ -77,6 +80,40 @@ async fn a_request_made_twice_during_a_claim_is_not_lost(store: SharedStore) {
     let again = claim_one(&store, &who).await;
     let answered = step(&store, &again, Outcome::Accepted, Products::default()).await;
     assert_eq!(answered.domain.wanted, None);
+}
+
+/// A request that the worker saw and keeps is not looked at without end, and is answered by the certificate.
+async fn a_request_that_is_kept_waits_for_the_certificate(store: SharedStore) {
+    add(&store, "shop.example.com").await;
+    let who = claimant("w");
+    into_queue(&store, claim_one(&store, &who).await).await;
+    let account = account(&store).await;
+    let admitted = admit_one(&store, &who, account).await;
+    let id = admitted.domain.id;
+    let url =
+        Products { order_url: Some("https://ca.test/order/1".to_owned()), ..Products::default() };
+    let preparing = step(&store, &admitted, Outcome::OrderCreated, url).await;
+    store.want(id, Wanted::Renew, &actor()).await.unwrap();
+    let prepared = Products { challenge: Some(challenge("t1")), ..Products::default() };
+    let seen = step(&store, &preparing, Outcome::ChallengeReady, prepared).await;
+    assert_eq!(seen.domain.wanted, Some(Wanted::Renew));
+    let told = step(&store, &seen, Outcome::ChallengeAccepted, Products::default()).await;
+    let pending = Outcome::ChallengePending { retry_after: None };
+    let waiting = finish(&store, &told, pending).await;
+    assert_eq!(waiting.domain.wanted, Some(Wanted::Renew));
+    assert!(claim_all(&store, &who).await.is_empty(), "it is due at once");
+    // Asked for once more, it is looked at once more.
+    store.want(id, Wanted::Renew, &actor()).await.unwrap();
+    let again = claim_one(&store, &who).await;
+    let pair = (Secret::from("key".to_owned()), vec![1, 2, 3]);
+    let journal = Products { key_and_csr: Some(pair), ..Products::default() };
+    let downloading = step(&store, &again, Outcome::ChallengeValid, journal).await;
+    // And while the certificate is being stored.
+    store.want(id, Wanted::Renew, &actor()).await.unwrap();
+    let issued = issue(&store, &downloading, "1").await;
+    assert_eq!(issued.domain.wanted, None);
+    let since = store.domain(id).await.unwrap().unwrap().certificate_since;
+    assert!(since.is_some() && issued.domain.certificate_since == since, "{since:?}");
 }
 
 async fn an_answered_request_is_done_with(store: SharedStore) {

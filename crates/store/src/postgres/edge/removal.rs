@@ -8,7 +8,7 @@ use holdfast_gateway::point::{Point, around};
 use sqlx::Postgres;
 use uuid::Uuid;
 
-use super::{REGISTER, sql};
+use super::{REGISTER, live, sql};
 use crate::{
     Actor, Error, Fence, NewEdge, RemovedEdge, Result, Topic,
     pool::Transaction,
@@ -17,15 +17,19 @@ use crate::{
     row::Fields as _,
 };
 
-const LOCK: &str = "SELECT id, edge_group, error_code FROM edge WHERE name = $1 FOR UPDATE";
+const LOCK: &str = concat!(
+    "SELECT id, edge_group, error_code IS NULL AND ",
+    live!(),
+    " AS well FROM edge e WHERE name = $1 FOR UPDATE"
+);
 
 const REVOKE: &str = "
     UPDATE token SET revoked_at = clock_timestamp() WHERE edge = $1 AND scope = 'edge' AND revoked_at IS NULL RETURNING name";
 
-/// What waits for it need not. Of very many, and of those being removed, each looks again by itself soon.
+/// What waits for it need not, or can be seen now. Of very many, and of those being removed, each looks again by itself soon.
 const NUDGE: &str = concat!(
     "WITH few AS MATERIALIZED (
-        SELECT id FROM domain WHERE state = 'CertificateDeploying' AND edge_group = $1 AND removed_at IS NULL LIMIT 1000),
+        SELECT id FROM domain WHERE state = 'CertificateDeploying' AND edge_group = $1 AND removed_at IS NULL LIMIT 5000),
     waiting AS (
         SELECT id FROM domain WHERE id IN (SELECT id FROM few) AND state = 'CertificateDeploying' ORDER BY id FOR NO KEY UPDATE)
     UPDATE domain d SET nudged = true, ",
@@ -39,28 +43,27 @@ impl PostgresStore {
         let (name, group) = (new.name.as_str(), new.group.as_str());
         let mut transaction = self.pool.begin("register an edge").await?;
         let before = locked(&mut transaction, name).await?;
-        let (moved, is_mended) = match &before {
-            Some(known) if known.group != group => {
-                forget(&mut transaction, known.id, &known.group).await?;
-                (true, false)
-            }
+        let (moved, back) = match before {
             // What it complained of is forgotten with the registration.
-            Some(known) if known.complains => {
-                transaction.execute(sql(NUDGE).bind(group)).await?;
-                (false, true)
-            }
-            _ => (false, false),
+            Some(known) if known.group == group => (None, !known.well),
+            other => (other, false),
         };
+        if let Some(known) = &moved {
+            forget(&mut transaction, known.id, &known.group).await?;
+        }
         let register = sql(REGISTER).bind(Uuid::now_v7()).bind(name).bind(group);
         if transaction.execute(register).await?.rows_affected() == 0 {
             // One of another group came between our look and our write.
             transaction.abandon().await?;
             return Err(Error::HolderVanished);
         }
+        if back {
+            transaction.execute(sql(NUDGE).bind(group)).await?;
+        }
         around(Point::STORE_OBSERVE, transaction.commit()).await?;
-        if moved {
+        if moved.is_some() {
             self.herald.tell(&[Topic::Work, Topic::Deployments]);
-        } else if is_mended {
+        } else if back {
             self.herald.tell(&[Topic::Work]);
         }
         Ok(())
@@ -111,17 +114,20 @@ impl PostgresStore {
     }
 }
 
-/// An edge that was there before.
+/// An edge that there is.
 struct Known {
     id: Uuid,
     group: String,
-    complains: bool,
+    /// Is it live, without a complaint of itself?
+    well: bool,
 }
 
 async fn locked(transaction: &mut Transaction<'_, Postgres>, name: &str) -> Result<Option<Known>> {
-    let Some(row) = transaction.row(sql(LOCK).bind(name)).await? else { return Ok(None) };
-    let complains = row.maybe_text("error_code")?.is_some();
-    Ok(Some(Known { id: row.id("id")?, group: row.text("edge_group")?, complains }))
+    let row = transaction.row(sql(LOCK).bind(name)).await?;
+    let known = |row: sqlx::postgres::PgRow| {
+        Ok(Known { id: row.id("id")?, group: row.text("edge_group")?, well: row.flag("well")? })
+    };
+    row.map(known).transpose()
 }
 
 async fn forget(

@@ -9,7 +9,7 @@ use holdfast_model::Note;
 use sqlx::Postgres;
 use uuid::Uuid;
 
-use super::sql;
+use super::{live, sql};
 use crate::{
     Actor, EdgeId, EdgeReport, Error, Observation, PROXY_DOWN, Result, Topic, UNUSABLE,
     pool::Statement,
@@ -26,12 +26,15 @@ const OPEN: &str = "
 
 /// The report is kept, and what waits for it becomes due: domains being deployed, those being removed, and those whose deployment had
 /// failed but are served now; also those at rest whose certificate the edge cannot load. What a failing edge repeats must not drive them
-/// round and round. When the edge begins or ceases to complain of itself, the first thousand that are being deployed in its group are
-/// due: of more, each looks again by itself. The domains' rows are locked before
+/// round and round. When the edge begins or ceases to complain of itself, and when it was silent and is back, the first thousand that are
+/// being deployed in its group are due: of more, each looks again by itself. The domains' rows are locked before
 /// anything is kept of them: one that is gone meanwhile is seen to be, and leaves nothing behind.
 const OBSERVE: &str = concat!(
     "WITH before AS (
-        SELECT e.id, e.name, e.edge_group, e.epoch, e.revision, e.error_code AS complaint, CASE WHEN r.epoch = $2 AND r.number < $3 THEN 0 ELSE $3 END AS up_to
+        SELECT e.id, e.name, e.edge_group, e.epoch, e.revision, e.error_code AS complaint, CASE WHEN r.epoch = $2 AND r.number < $3 THEN 0 ELSE $3 END AS up_to,
+            NOT ",
+    live!(),
+    "   AS silent
         FROM edge e, revision r WHERE e.id = $1 FOR UPDATE OF e),
     counted AS (
         UPDATE edge_session s SET session = $10, sequence = $11 FROM before b
@@ -47,7 +50,7 @@ const OBSERVE: &str = concat!(
             AND p.revision <= (SELECT up_to FROM current)),
     turned AS (
         SELECT edge_group FROM current
-        WHERE (complaint IS NULL) <> ($4::text IS NULL) OR (complaint = $14) IS DISTINCT FROM ($4 = $14)),
+        WHERE silent OR (complaint IS NULL) <> ($4::text IS NULL) OR (complaint = $14) IS DISTINCT FROM ($4 = $14)),
     deploying AS (
         SELECT few.id FROM turned CROSS JOIN LATERAL (
             SELECT d.id FROM domain d WHERE d.state = 'CertificateDeploying' AND d.edge_group = turned.edge_group

@@ -7,7 +7,7 @@
 use holdfast_gateway::point::{Point, around};
 use uuid::Uuid;
 
-use super::{REGISTER, sql};
+use super::{REGISTER, live_since, sql};
 use crate::{
     Actor, Fence, NewEdge, RemovedEdge, Result, Topic,
     query::departure::{DEPART, DEPARTED, DONE, DONE_TO, FORGET, NEXT, UNSEE, UNSEE_REST},
@@ -15,15 +15,16 @@ use crate::{
     sqlite::{SqliteStore, Tx, domain::due_unless_claimed, event, now, time},
 };
 
-const KNOWN: &str = "SELECT id, edge_group, error_code FROM edge WHERE name = $1";
+const KNOWN: &str = "
+    SELECT id, edge_group, error_code IS NULL AND last_seen_at > $2 AND last_seen_at <= $2 + 35000000 AS well FROM edge WHERE name = $1";
 const REVOKE: &str = "
     UPDATE token SET revoked_at = $2 WHERE edge = $1 AND scope = 'edge' AND revoked_at IS NULL RETURNING name";
 
-/// What waits for it need not. Of very many, and of those being removed, each looks again by itself soon.
+/// What waits for it need not, or can be seen now. Of very many, and of those being removed, each looks again by itself soon.
 pub(super) const NUDGE: &str = concat!(
     "UPDATE domain SET nudged = 1, ",
     due_unless_claimed!(),
-    " WHERE id IN (SELECT id FROM domain WHERE state = 'CertificateDeploying' AND edge_group = $1 AND removed_at IS NULL LIMIT 1000)"
+    " WHERE id IN (SELECT id FROM domain WHERE state = 'CertificateDeploying' AND edge_group = $1 AND removed_at IS NULL LIMIT 5000)"
 );
 
 impl SqliteStore {
@@ -31,24 +32,23 @@ impl SqliteStore {
     pub(super) async fn take_in(&self, new: &NewEdge) -> Result<()> {
         let (name, group) = (new.name.as_str(), new.group.as_str());
         let mut transaction = self.writer.begin("register an edge").await?;
-        let (moved, is_mended) = match &known(&mut transaction, name).await? {
-            Some(known) if known.group != group => {
-                forget(&mut transaction, known.id, &known.group).await?;
-                (true, false)
-            }
+        let (moved, back) = match known(&mut transaction, name).await? {
             // What it complained of is forgotten with the registration.
-            Some(known) if known.complains => {
-                transaction.execute(sql(NUDGE).bind(group).bind(time(now()))).await?;
-                (false, true)
-            }
-            _ => (false, false),
+            Some(known) if known.group == group => (None, !known.well),
+            other => (other, false),
         };
+        if let Some(known) = &moved {
+            forget(&mut transaction, known.id, &known.group).await?;
+        }
         let register = sql(REGISTER).bind(Uuid::now_v7()).bind(name).bind(group).bind(time(now()));
         transaction.execute(register).await?;
+        if back {
+            transaction.execute(sql(NUDGE).bind(group).bind(time(now()))).await?;
+        }
         around(Point::STORE_OBSERVE, transaction.commit()).await?;
-        if moved {
+        if moved.is_some() {
             self.tell(&[Topic::Work, Topic::Deployments]);
-        } else if is_mended {
+        } else if back {
             self.tell(&[Topic::Work]);
         }
         Ok(())
@@ -99,17 +99,20 @@ impl SqliteStore {
     }
 }
 
-/// An edge that was there before.
+/// An edge that there is.
 struct Known {
     id: Uuid,
     group: String,
-    complains: bool,
+    /// Is it live, without a complaint of itself?
+    well: bool,
 }
 
 async fn known(transaction: &mut Tx, name: &str) -> Result<Option<Known>> {
-    let Some(row) = transaction.row(sql(KNOWN).bind(name)).await? else { return Ok(None) };
-    let complains = row.maybe_text("error_code")?.is_some();
-    Ok(Some(Known { id: row.id("id")?, group: row.text("edge_group")?, complains }))
+    let row = transaction.row(sql(KNOWN).bind(name).bind(live_since())).await?;
+    let known = |row: sqlx::sqlite::SqliteRow| {
+        Ok(Known { id: row.id("id")?, group: row.text("edge_group")?, well: row.flag("well")? })
+    };
+    row.map(known).transpose()
 }
 
 async fn forget(transaction: &mut Tx, edge: Uuid, group: &str) -> Result<()> {

@@ -4,7 +4,7 @@ use holdfast_gateway::point::{Point, around};
 use holdfast_model::Note;
 use uuid::Uuid;
 
-use super::{removal, sql};
+use super::{live_since, removal, sql};
 use crate::{
     Actor, EdgeId, EdgeReport, Error, Observation, PROXY_DOWN, ReportOrder, Result, Topic,
     UNUSABLE,
@@ -21,7 +21,8 @@ const OPENED: &str = "SELECT opened FROM edge_session WHERE edge_id = $1";
 const COUNT: &str = "
     UPDATE edge_session SET session = $2, sequence = $3 WHERE edge_id = $1 AND (session, sequence) <= ($2, $3)";
 const BEFORE: &str = "
-    SELECT e.name, e.edge_group, e.epoch, e.revision, e.error_code, CASE WHEN r.epoch = $2 AND r.number < $3 THEN 0 ELSE $3 END AS up_to
+    SELECT e.name, e.edge_group, e.epoch, e.revision, e.error_code, CASE WHEN r.epoch = $2 AND r.number < $3 THEN 0 ELSE $3 END AS up_to,
+        e.last_seen_at > $4 AND e.last_seen_at <= $4 + 35000000 AS live
     FROM edge e, revision r WHERE e.id = $1";
 const HEARD: &str = "
     UPDATE edge SET last_seen_at = $2, epoch = $3, revision = $4, error_code = $5, error_detail = $6,
@@ -81,7 +82,11 @@ async fn take(
     report: &EdgeReport,
     actor: &Actor,
 ) -> Result<Vec<Topic>> {
-    let before = sql(BEFORE).bind(edge.0).bind(report.up_to.epoch).bind(report.up_to.number);
+    let before = sql(BEFORE)
+        .bind(edge.0)
+        .bind(report.up_to.epoch)
+        .bind(report.up_to.number)
+        .bind(live_since());
     let before = transaction.row(before).await?.ok_or(Error::NotFound("edge"))?;
     if !is_current(transaction, edge, report.order).await? {
         return Ok(Vec::new());
@@ -90,7 +95,9 @@ async fn take(
     let up_to = before.number("up_to")?;
     hear(transaction, edge, report, up_to).await?;
     let mut nudged = 0;
-    if has_turned(before.maybe_text("error_code")?.as_deref(), report.error.as_ref()) {
+    let turned = has_turned(before.maybe_text("error_code")?.as_deref(), report.error.as_ref());
+    // One that is back may have nothing to say of what waits for it.
+    if turned || !before.flag("live")? {
         let nudge = sql(removal::NUDGE).bind(group.as_str()).bind(time(now()));
         nudged += transaction.execute(nudge).await?.rows_affected();
     }
