@@ -39,11 +39,12 @@ const ENDING: &str = concat!(
     ending_at!(),
     "   LIMIT $1) ORDER BY not_after LIMIT $2"
 );
-/// To the letter what the index is made for.
+/// To the letter what the index is made for; its beginning is named, so that it is searched.
 const LATE: &str = "
     SELECT *, count(*) OVER () AS n FROM (
         SELECT d.name, c.not_before, c.not_after, c.created_at FROM certificate c CROSS JOIN domain d
         WHERE c.superseded_at IS NULL AND c.directory <> 'imported' AND c.created_at - c.not_before > (c.not_after - c.not_before) / 3
+          AND c.created_at > 0
           AND d.id = c.domain_id AND d.certificate_id = c.id AND d.removed_at IS NULL AND d.removing_since IS NULL
         ORDER BY c.created_at DESC LIMIT $1) ORDER BY created_at DESC LIMIT $2";
 const MENDED: &str = concat!(

@@ -56,7 +56,7 @@ const TOO_LATE: &str = "
 /// hours, and none of them is in a hurry.
 const NEARER: &str = "
     UPDATE domain SET due_at = $1 + abs(random() % $2), updated_at = $1 WHERE id IN (
-        SELECT id FROM domain WHERE due_at > $3 AND state = 'Active' AND removing_since IS NULL AND removed_at IS NULL
+        SELECT id FROM domain INDEXED BY domain_due WHERE due_at > $3 AND state = 'Active' AND removing_since IS NULL AND removed_at IS NULL
         ORDER BY due_at DESC LIMIT $4)";
 
 const MOVING_FROM: &str = "SELECT value FROM setting WHERE key = 'moving_from'";
