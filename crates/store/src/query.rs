@@ -48,8 +48,8 @@ pub(crate) mod alert {
 pub(crate) mod ca_wait {
     /// A name may be spelt like another's registered domain.
     pub(crate) const LIFT: &str = "
-        DELETE FROM ca_wait WHERE (account_id = $1 AND key = $2 AND scope <> 'registered-domain')
-            OR (account_id = $1 AND key = $3 AND scope = 'registered-domain')";
+        DELETE FROM ca_wait WHERE account_id = $1 AND key IN ($2, $3)
+            AND ((key = $2 AND scope <> 'registered-domain') OR (key = $3 AND scope = 'registered-domain'))";
 }
 
 /// Of edges that are gone.

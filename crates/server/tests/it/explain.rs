@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use holdfast_dns::End;
-use holdfast_model::{Note, Outcome};
+use holdfast_model::{Note, Outcome, WaitScope};
 use serde_json::{Value, json};
 
 use crate::kit::{DIRECTORY, Kit, LIMITS};
-use crate::work::{account, queued};
+use crate::work::{account, queued, refused};
 
 async fn explain(kit: &Kit) -> Value {
     kit.get("/v1/domains/shop.example.com/explain").await.expect(200)
@@ -101,6 +101,26 @@ async fn the_queue_at_the_ca_is_told_with_the_place() {
     assert!(why["summary"].as_str().unwrap().contains("place 1"), "{why}");
     let ca = check(&why, "ca");
     assert!(ca["ok"] == false && ca["seen"].as_str().unwrap().contains("too many orders"), "{ca}");
+}
+
+#[tokio::test]
+async fn a_name_that_the_ca_has_paused_is_told_with_the_address_that_ends_it() {
+    let kit = Kit::new().await;
+    kit.add("shop.example.com").await;
+    let words =
+        "Your account is temporarily prevented. Please visit: https://ca.test/unpause?jwt=a.b";
+    refused(&kit, WaitScope::PausedName, words).await;
+    let why = explain(&kit).await;
+    assert_eq!((&why["who"], &why["cause"]), (&json!("operator"), &json!("ca-paused-name")));
+    assert!(why["fix"].as_str().unwrap().contains("at https://ca.test/unpause?jwt=a.b,"), "{why}");
+    let account = account(&kit).await.id;
+    let wait = &kit.store.waits(account, WaitScope::PausedName, 1).await.unwrap()[0];
+    assert_eq!(why["next_attempt_at"], wait.until.to_string());
+    let ca = check(&why, "ca");
+    assert!(ca["ok"] == false && ca["seen"].as_str().unwrap().contains(words), "{ca}");
+    let alerts = kit.get("/v1/alerts").await.expect(200);
+    assert_eq!(alerts["items"][0]["code"], "ca-name-paused", "{alerts}");
+    assert_eq!(alerts["items"][0]["domains"], json!(["shop.example.com"]));
 }
 
 #[tokio::test]

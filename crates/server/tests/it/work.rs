@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_model::{Outcome, Policy, decide};
+use holdfast_model::{Note, Outcome, Policy, WaitScope, decide};
 use holdfast_store::{
     Account, Actor, ChallengeKind, Commit, NewAccount, NewChallenge, Products, Secret,
 };
@@ -22,6 +22,27 @@ pub(crate) async fn account(kit: &Kit) -> Account {
 pub(crate) async fn queued(kit: &Kit) {
     kit.work(Outcome::Accepted, Products::default()).await;
     kit.work(Outcome::DnsPointed, Products::default()).await;
+}
+
+/// Has the CA refuse an order for the one domain there is, which is about that name.
+pub(crate) async fn refused(kit: &Kit, scope: WaitScope, words: &str) {
+    let account = account(kit).await;
+    queued(kit).await;
+    let hold = Duration::from_secs(30);
+    let admitted = kit.store.admit(&worker(), account.id, LIMITS, 1, hold).await.unwrap();
+    let claimed = admitted.work.into_iter().next().expect("an order may be made");
+    let wait = scope.bounded(None);
+    let noted = kit.store.note_wait(account.id, scope, &claimed.domain.name, wait, words).await;
+    let note = Note::new("acme-rate-limited", words);
+    let outcome = Outcome::Deferred { until: noted.unwrap().until, note };
+    let commit = Commit {
+        transition: decide(&claimed.domain, &outcome, &Policy::default(), admitted.now),
+        products: Products::default(),
+        answers_request: false,
+        keep_claim: false,
+        actor: Actor { instance: "replica".into(), name: "worker".into() },
+    };
+    kit.store.commit(&claimed, &commit).await.unwrap();
 }
 
 /// Brings the one domain there is to where its challenge is answered.
