@@ -42,8 +42,21 @@ pub(crate) struct Authority {
     key_identifier: Vec<u8>,
 }
 
+/// What is wrong with a certificate on purpose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Oddity {
+    #[default]
+    None,
+    Foreign,
+    SelfSigned,
+    Expired,
+    Early,
+}
+
 /// A certificate just signed.
 pub(crate) struct Issued {
+    /// PEM of what comes behind it, where that is not the intermediate.
+    pub(crate) issuers_pem: Option<String>,
     pub(crate) der: Vec<u8>,
     pub(crate) serial: Vec<u8>,
     pub(crate) not_before: OffsetDateTime,
@@ -104,6 +117,7 @@ impl Authority {
         names: &[String],
         csr: &Csr,
         lifetime: Duration,
+        oddity: Oddity,
     ) -> Result<Issued, rcgen::Error> {
         let serial = new_serial();
         let mut params = leaf(names.first().map(String::as_str), lifetime);
@@ -114,9 +128,28 @@ impl Authority {
         if csr.is_rsa {
             params.key_usages.push(KeyUsagePurpose::KeyEncipherment);
         }
+        let moved = match oddity {
+            Oddity::Expired => clock::now() - DAY - params.not_after,
+            Oddity::Early => clock::now() + DAY - params.not_before,
+            _ => time::Duration::ZERO,
+        };
+        params.not_before = whole_second(params.not_before + moved);
+        params.not_after = params.not_before + lifetime;
         let (not_before, not_after) = (params.not_before, params.not_after);
-        let der = params.signed_by(&csr.key, &self.intermediate)?.der().to_vec();
-        Ok(Issued { der, serial, not_before, not_after })
+        let (certificate, issuers_pem) = match oddity {
+            Oddity::Foreign => {
+                let other = Self::from_kept(&make()?)?;
+                let signed = params.signed_by(&csr.key, &other.intermediate)?;
+                (signed, Some(other.intermediate_pem))
+            }
+            Oddity::SelfSigned => {
+                // The CA does not have the key that it names: whose signature it is, nobody can tell.
+                let issuer = Issuer::from_params(&params, KeyPair::generate()?);
+                (params.signed_by(&csr.key, &issuer)?, Some(String::new()))
+            }
+            _ => (params.signed_by(&csr.key, &self.intermediate)?, None),
+        };
+        Ok(Issued { issuers_pem, der: certificate.der().to_vec(), serial, not_before, not_after })
     }
 
     /// TLS settings for the CA's own listener, with a certificate of its own for these hosts.

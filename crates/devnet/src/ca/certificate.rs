@@ -29,6 +29,9 @@ pub(crate) struct Certificate {
     pub(crate) names: Vec<String>,
     /// DER, in base64url; empty once it is no longer handed out.
     der: String,
+    /// PEM of what comes behind it, where that is not the intermediate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    issuers_pem: Option<String>,
     /// Its fingerprint, once the DER is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sha256: Option<String>,
@@ -66,6 +69,7 @@ impl Certificate {
             order: order.id.clone(),
             names: order.names.clone(),
             der: URL_SAFE_NO_PAD.encode(&issued.der),
+            issuers_pem: issued.issuers_pem.clone(),
             sha256: None,
             not_before: issued.not_before,
             not_after: issued.not_after,
@@ -106,15 +110,15 @@ pub(crate) async fn download(
     request.payload.must_be_empty()?;
     let found = ca.certificates.read(&serial, |certificate| {
         let own = certificate.account == request.account;
-        (own, certificate.names.clone(), certificate.der())
+        (own, certificate.names.clone(), certificate.der(), certificate.issuers_pem.clone())
     });
-    let (own, names, der) = found.ok_or_else(|| Problem::not_found("certificate"))?;
+    let (own, names, der, issuers_pem) = found.ok_or_else(|| Problem::not_found("certificate"))?;
     if !own {
         return Err(Problem::unauthorized("this is a certificate of another account"));
     }
     let mut chain = pem(&der.ok_or_else(|| Problem::not_found("certificate"))?);
     if !ca.faults.strikes_any(FaultKind::TruncatedChain, &names) {
-        chain.push_str(ca.authority.intermediate_pem());
+        chain.push_str(issuers_pem.as_deref().unwrap_or(ca.authority.intermediate_pem()));
     }
     Ok(([(CONTENT_TYPE, "application/pem-certificate-chain")], chain).into_response())
 }

@@ -12,6 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 
 use super::Ca;
+use super::authority::Oddity;
 use super::certificate::Certificate;
 use super::csr::Csr;
 use super::jwk::Jwk;
@@ -135,7 +136,7 @@ fn sign(ca: &Ca, order: &Order, csr: &Csr) -> Result<String, Problem> {
     let profiles = &ca.settings.profiles;
     let profile = profiles.iter().find(|profile| profile.name == order.profile);
     let lifetime = profile.ok_or_else(|| failed("the order's profile is gone"))?.lifetime;
-    let issued = ca.authority.issue(&names, csr, lifetime);
+    let issued = ca.authority.issue(&names, csr, lifetime, oddity(ca, &order.names));
     let issued = issued.map_err(|error| failed(&format!("signing failed: {error}")))?;
     let certificate = Certificate::new(order, &issued);
     let serial = certificate.serial.clone();
@@ -144,6 +145,17 @@ fn sign(ca: &Ca, order: &Order, csr: &Csr) -> Result<String, Problem> {
     let names = order.names.join(" ");
     tracing::info!(names, serial, "development CA: certificate issued – do not trust");
     Ok(serial)
+}
+
+fn oddity(ca: &Ca, names: &[String]) -> Oddity {
+    let kinds = [
+        (FaultKind::ForeignCertificate, Oddity::Foreign),
+        (FaultKind::SelfSigned, Oddity::SelfSigned),
+        (FaultKind::ExpiredCertificate, Oddity::Expired),
+        (FaultKind::EarlyCertificate, Oddity::Early),
+    ];
+    let struck = kinds.into_iter().find(|(kind, _)| ca.faults.strikes_any(*kind, names));
+    struck.map(|(_, oddity)| oddity).unwrap_or_default()
 }
 
 fn set_stage(ca: &Ca, id: &str, stage: Stage) {

@@ -89,6 +89,10 @@ kinds! {
     FinalizeInvalid = "finalize-invalid", Names, "Orders for these names become invalid when they are finalized.";
     FinalizeError = "finalize-error", Names, "Finalizing these names works but is answered 500.";
     WrongCertificate = "wrong-certificate", Names, "The certificate issued for these names is one for another name.";
+    ForeignCertificate = "foreign-certificate", Names, "The certificate issued for these names is signed by an authority that nobody knows.";
+    SelfSigned = "self-signed", Names, "The certificate issued for these names names itself as its issuer, and comes alone.";
+    ExpiredCertificate = "expired-certificate", Names, "The certificate issued for these names ended a day ago.";
+    EarlyCertificate = "early-certificate", Names, "The certificate issued for these names begins in a day.";
     TruncatedChain = "truncated-chain", Names, "Certificates of these names are handed out without their intermediate.";
     DnsServfail = "dns-servfail", Names, "The zone answers SERVFAIL for these names.";
     DnsTimeout = "dns-timeout", Names, "The zone does not answer for these names.";

@@ -226,6 +226,34 @@ async fn certificates_can_be_wrong_or_without_their_chain() {
 }
 
 #[tokio::test]
+async fn certificates_can_be_of_another_authority_or_of_another_time() {
+    let world = World::start().await;
+    let account = world.account().await;
+    for (at, (kind, count)) in [
+        ("foreign-certificate", 2),
+        ("self-signed", 1),
+        ("expired-certificate", 2),
+        ("early-certificate", 2),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("odd{at}.test");
+        set(&world, kind, &name);
+        let issued = world.issue(&account, &[&name]).await.unwrap();
+        assert_eq!(issued.chain.matches("BEGIN CERTIFICATE").count(), count, "{kind}");
+        assert!(world.verify(&issued.chain, &name).is_err(), "{kind}");
+        let leaf = issued.leaf();
+        let (_, leaf) = x509_parser::parse_x509_certificate(&leaf).unwrap();
+        assert_eq!(leaf.public_key().subject_public_key.data, issued.key.public_key_raw());
+        assert_eq!(leaf.validity().is_valid(), count == 1 || kind == "foreign-certificate");
+        world.net.faults().clear_all();
+    }
+    let good = world.issue(&account, &["good.test"]).await.unwrap();
+    world.verify(&good.chain, "good.test").unwrap();
+}
+
+#[tokio::test]
 async fn dns_faults_reach_the_ca_too() {
     let world = World::start().await;
     let account = world.account().await;
