@@ -44,6 +44,8 @@ pub struct Account {
     pub pause_reason: Option<String>,
     /// Why the CA does not accept it, until it is registered anew or the CA accepts it again: waiting mends nothing meanwhile.
     pub unusable: Option<String>,
+    /// Who issued the topmost certificate of its first chain, where the roots of what the CA issues are not known.
+    pub pin: Option<String>,
     /// When the order budget allows the next order; none when it does now.
     pub next_slot_at: Option<Timestamp>,
     /// How many orders the budget allows now; none when no limits were named.
@@ -99,6 +101,12 @@ pub trait Accounts: Send + Sync {
 
     /// Notes why the CA does not accept the account, or that it does.
     async fn mark_account(&self, id: AccountId, unusable: Option<&str>) -> Result<()>;
+
+    /// Remembers who issues what the CA gives, unless that is remembered already; gives what is. A new account has none.
+    async fn pin_issuer(&self, id: AccountId, pin: &str) -> Result<String>;
+
+    /// Forgets who issues what the CA gives: the next chain decides again.
+    async fn unpin_issuer(&self, id: AccountId) -> Result<()>;
 
     /// The terms as last seen.
     async fn terms(&self, directory: &str) -> Result<Option<Terms>>;

@@ -86,7 +86,7 @@ pub use low_water::LowWater;
 pub use maintenance::{FOLDED, HIGHEST_EPOCH, Maintenance, Restored, SweepCursor, Swept};
 pub use moment::{CLAIM_LEFT, Moments, Search};
 pub use open::{OpenOptions, check_url, master_key_id, migrate, open, sessions};
-pub use order::{Order, OrderId, Orders};
+pub use order::{Order, OrderId, OrderTrouble, Orders};
 pub use outage::Outage;
 pub use page::{Page, Paged};
 pub use replica::{Beat, NewReplica, Replica, Replicas};

@@ -61,6 +61,8 @@ macro_rules! steps {
             step!($database, 27, "0027", "flight"),
             step!($database, 28, "0028", "late"),
             step!($database, 30, "0030", "waits"),
+            step!($database, 32, "0032", "trouble"),
+            step!($database, 33, "0033", "pin"),
             step!($database, 36, "0036", "renews"),
             step!($database, 37, "0037", "halt"),
         ]

@@ -10,6 +10,15 @@ use crate::{AccountId, NewChallenge, Result, Secret};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OrderId(pub Uuid);
 
+/// Why the CA does not give the certificate of an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderTrouble {
+    /// A short code of the kind of reason.
+    pub kind: String,
+    /// Since when it is that one.
+    pub since: Timestamp,
+}
+
 /// An open order. Its key and CSR are sealed before it is finalized, so that whoever takes over finalizes
 /// with the same.
 #[derive(Debug, Clone)]
@@ -28,6 +37,8 @@ pub struct Order {
     pub key: Option<Secret>,
     /// The CSR, DER, once made.
     pub csr: Option<Vec<u8>>,
+    /// Why its certificate could not be had when that was tried last, if so.
+    pub trouble: Option<OrderTrouble>,
     /// When it was begun.
     pub created_at: Timestamp,
 }

@@ -22,7 +22,13 @@ pub(crate) mod account {
             paused_until = CASE WHEN url IS DISTINCT FROM $2 THEN NULL ELSE paused_until END
         WHERE id = $1";
 
-    pub(crate) const FORGOTTEN: &str = "UPDATE acme_account SET url = NULL WHERE id = $1";
+    pub(crate) const FORGOTTEN: &str =
+        "UPDATE acme_account SET url = NULL, pin = NULL WHERE id = $1";
+
+    pub(crate) const PIN: &str =
+        "UPDATE acme_account SET pin = coalesce(pin, $2) WHERE id = $1 RETURNING pin";
+
+    pub(crate) const UNPIN: &str = "UPDATE acme_account SET pin = NULL WHERE id = $1";
 
     pub(crate) const MARK: &str =
         "UPDATE acme_account SET unusable = $2 WHERE id = $1 AND unusable IS DISTINCT FROM $2";

@@ -70,6 +70,8 @@ pub struct Products {
     pub challenge: Option<NewChallenge>,
     /// Key (PKCS #8 PEM) and CSR (DER), sealed before they are needed.
     pub key_and_csr: Option<(Secret, Vec<u8>)>,
+    /// Why the certificate of the order could not be had: a short code. The time counts from the first of the same in a row.
+    pub order_trouble: Option<&'static str>,
     /// The certificate: becomes the domain's newest and is deployed to its group.
     pub certificate: Option<NewCertificate>,
     /// Deploy the domain's newest certificate to its group (anew).
@@ -164,7 +166,8 @@ impl Commit {
         let products = &self.products;
         let produced = products.order_url.is_some()
             || products.challenge.is_some()
-            || products.key_and_csr.is_some();
+            || products.key_and_csr.is_some()
+            || products.order_trouble.is_some();
         produced || (before.domain.order_open && self.order_ends(before))
     }
 

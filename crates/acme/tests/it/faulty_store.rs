@@ -84,6 +84,16 @@ impl Accounts for FaultyStore {
         self.inner.mark_account(id, unusable).await
     }
 
+    async fn pin_issuer(&self, id: AccountId, pin: &str) -> Result<String> {
+        self.alive(None)?;
+        self.inner.pin_issuer(id, pin).await
+    }
+
+    async fn unpin_issuer(&self, id: AccountId) -> Result<()> {
+        self.alive(None)?;
+        self.inner.unpin_issuer(id).await
+    }
+
     async fn terms(&self, directory: &str) -> Result<Option<Terms>> {
         self.alive(None)?;
         self.inner.terms(directory).await

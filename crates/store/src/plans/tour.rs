@@ -167,6 +167,9 @@ async fn issuance(store: &SharedStore, name: &impl Fn(&str) -> String) {
     store.alpn_answer(&host(&shop)).await.unwrap();
     store.open_challenges(10).await.unwrap();
     store.open_order(downloading.domain.id).await.unwrap().unwrap();
+    let trouble = Products { order_trouble: Some("gone"), ..Products::default() };
+    let downloading =
+        step(store, &downloading, Outcome::OrderProcessing { retry_after: None }, trouble).await;
     let deploying = issue(store, &downloading, &format!("{shop}-1")).await;
     let domain = finish(store, &deploying, Outcome::DeploymentSeen).await.domain;
     store.bundle(domain.id).await.unwrap().unwrap();
@@ -368,6 +371,8 @@ async fn accounts(store: &SharedStore, raw: &impl AsyncFn(&'static str)) {
     store.waiting_for(id, &name).await.unwrap().unwrap();
     assert!(store.lift_waits(id, &name).await.unwrap() > 0);
     store.mark_account(id, Some("it is deactivated")).await.unwrap();
+    store.pin_issuer(id, "the issuer").await.unwrap();
+    store.unpin_issuer(id).await.unwrap();
     store.account_forgotten(id).await.unwrap();
     store.keep_terms(DIRECTORY, "https://ca.test/terms", true).await.unwrap();
     store.terms(DIRECTORY).await.unwrap();

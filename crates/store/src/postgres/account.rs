@@ -9,13 +9,13 @@ use uuid::Uuid;
 use super::{PostgresStore, micros, sql};
 use crate::{
     Account, AccountId, Accounts, Error, NewAccount, OrderLimits, Result, Secret, Terms, Topic,
-    query::account::{FORGOTTEN, JOURNAL_NEXT, MARK, NEXT, REGISTERED, TERMS},
+    query::account::{FORGOTTEN, JOURNAL_NEXT, MARK, NEXT, PIN, REGISTERED, TERMS, UNPIN},
     row::{Fields as _, account, terms},
     seal::Place,
 };
 
 const READ: &str = "
-    SELECT a.id, a.directory, a.email, a.url, a.paused_until, a.paused_at, a.pause_reason, a.unusable, a.budget_at, clock_timestamp() AS now, k.value AS key, n.value AS next_key FROM acme_account a
+    SELECT a.id, a.directory, a.email, a.url, a.paused_until, a.paused_at, a.pause_reason, a.unusable, a.pin, a.budget_at, clock_timestamp() AS now, k.value AS key, n.value AS next_key FROM acme_account a
     JOIN sealed k ON k.owner = 'account' AND k.id = a.id
     LEFT JOIN sealed n ON n.owner = 'account-next' AND n.id = a.id
     WHERE a.directory = $1";
@@ -114,6 +114,17 @@ impl Accounts for PostgresStore {
         let mark = self.pool.execute("mark an account", sql(MARK).bind(id.0).bind(unusable));
         around(Point::STORE_PAUSE, mark).await?;
         Ok(())
+    }
+
+    async fn pin_issuer(&self, id: AccountId, pin: &str) -> Result<String> {
+        let keep = self.pool.row("pin an issuer", sql(PIN).bind(id.0).bind(pin));
+        let row = around(Point::STORE_ACCOUNT_REGISTERED, keep).await?;
+        row.ok_or(Error::NotFound("account"))?.text("pin")
+    }
+
+    async fn unpin_issuer(&self, id: AccountId) -> Result<()> {
+        let forget = self.pool.execute("unpin an issuer", sql(UNPIN).bind(id.0));
+        found(around(Point::STORE_ACCOUNT_REGISTERED, forget).await?.rows_affected())
     }
 
     async fn terms(&self, directory: &str) -> Result<Option<Terms>> {

@@ -64,9 +64,11 @@ macro_rules! moved {
 /// The open order goes on, or ends: its challenges and its key go with it, and its share of the budget comes back if the CA
 /// never made it.
 macro_rules! ordered {
-    () => {
-        ", ordered AS (
+    ($trouble:literal) => {
+        concat!(", ordered AS (
             UPDATE acme_order o SET url = coalesce($27, o.url), csr = coalesce($28, o.csr),
+                trouble = coalesce(", $trouble, "::text, o.trouble), trouble_since = CASE WHEN ", $trouble, "::text IS NULL THEN o.trouble_since
+                    WHEN ", $trouble, "::text = o.trouble THEN least(o.trouble_since, moved.updated_at) ELSE moved.updated_at END,
                 ended_at = CASE WHEN $15 THEN moved.updated_at END
             FROM moved WHERE o.domain_id = moved.id AND o.ended_at IS NULL
             RETURNING o.id, o.account_id, o.url, o.cost, o.ended_at),
@@ -84,7 +86,7 @@ macro_rules! ordered {
             FROM moved, ordered o WHERE o.ended_at IS NULL AND $31 IS NOT NULL
             ON CONFLICT (token) DO UPDATE SET order_id = EXCLUDED.order_id, name = EXCLUDED.name, kind = EXCLUDED.kind,
                 key_authorization = EXCLUDED.key_authorization, url = EXCLUDED.url,
-                authorization_url = EXCLUDED.authorization_url, created_at = EXCLUDED.created_at)"
+                authorization_url = EXCLUDED.authorization_url, created_at = EXCLUDED.created_at)")
     };
 }
 
@@ -122,8 +124,9 @@ macro_rules! result {
 }
 
 const STEP: &str = concat!(moved!(), result!());
-const ORDER: &str = concat!(moved!(), ordered!(), result!());
-const DEPLOY: &str = concat!(moved!(), ordered!(), deployed!(), result!());
+// What comes of an order's trouble is bound last.
+const ORDER: &str = concat!(moved!(), ordered!("$36"), result!());
+const DEPLOY: &str = concat!(moved!(), ordered!("$46"), deployed!(), result!());
 
 /// A certificate that comes with the step, ready to be written.
 struct Issued<'a> {
@@ -158,6 +161,9 @@ impl PostgresStore {
         }
         if text == DEPLOY {
             statement = deployed(statement, issued.as_ref());
+        }
+        if text != STEP {
+            statement = statement.bind(commit.products.order_trouble);
         }
         let row = self.pool.row("commit a step", statement).await?.ok_or(Error::ClaimLost)?;
         let mut after = claimed(&row)?;

@@ -7,7 +7,7 @@ use super::{PostgresStore, sql};
 use crate::{Order, Orders, Result, row::Fields as _, row::order, seal::Place};
 
 const OPEN: &str = "
-    SELECT o.id, o.domain_id, o.account_id, o.url, o.csr, o.created_at, s.value,
+    SELECT o.id, o.domain_id, o.account_id, o.url, o.csr, o.created_at, o.trouble, o.trouble_since, s.value,
            h.token, h.kind, h.key_authorization, h.url AS challenge_url, h.authorization_url
     FROM acme_order o
     LEFT JOIN sealed s ON s.owner = 'order' AND s.id = o.id

@@ -79,6 +79,7 @@ pub(crate) fn account(
         pause_reason: row.maybe_text("pause_reason")?.filter(|_| paused_until.is_some()),
         paused_until,
         unusable: row.maybe_text("unusable")?,
+        pin: row.maybe_text("pin")?,
         orders_left: limits
             .map(|limits| budget(row, limits).map(|budget| budget.available(now)))
             .transpose()?,

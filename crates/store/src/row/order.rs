@@ -3,7 +3,7 @@
 use holdfast_model::DomainId;
 
 use super::{Fields, challenge};
-use crate::{AccountId, Order, OrderId, Result, Secret};
+use crate::{AccountId, Order, OrderId, OrderTrouble, Result, Secret};
 
 pub(crate) fn order(row: &impl Fields, key: Option<Secret>) -> Result<Order> {
     Ok(Order {
@@ -14,6 +14,10 @@ pub(crate) fn order(row: &impl Fields, key: Option<Secret>) -> Result<Order> {
         challenge: challenge(row)?,
         key,
         csr: row.maybe_bytes("csr")?,
+        trouble: match (row.maybe_text("trouble")?, row.maybe_at("trouble_since")?) {
+            (Some(kind), Some(since)) => Some(OrderTrouble { kind, since }),
+            _ => None,
+        },
         created_at: row.at("created_at")?,
     })
 }

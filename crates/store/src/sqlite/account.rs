@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::{SqliteStore, add::SEAL, now, sql, time};
 use crate::{
     Account, AccountId, Accounts, Error, NewAccount, OrderLimits, Result, Secret, Terms, Topic,
-    query::account::{FORGOTTEN, JOURNAL_NEXT, MARK, NEXT, REGISTERED, TERMS},
+    query::account::{FORGOTTEN, JOURNAL_NEXT, MARK, NEXT, PIN, REGISTERED, TERMS, UNPIN},
     row::{Fields as _, account, terms},
     seal::Place,
 };
@@ -88,6 +88,15 @@ impl Accounts for SqliteStore {
         Ok(())
     }
 
+    async fn pin_issuer(&self, id: AccountId, pin: &str) -> Result<String> {
+        around(Point::STORE_ACCOUNT_REGISTERED, self.pin(id, pin)).await
+    }
+
+    async fn unpin_issuer(&self, id: AccountId) -> Result<()> {
+        let forget = self.writer.execute("unpin an issuer", sql(UNPIN).bind(id.0));
+        found(around(Point::STORE_ACCOUNT_REGISTERED, forget).await?.rows_affected())
+    }
+
     async fn terms(&self, directory: &str) -> Result<Option<Terms>> {
         let row = self.readers.row("read terms", sql(TERMS).bind(directory)).await?;
         row.as_ref().map(terms).transpose()
@@ -132,6 +141,17 @@ impl SqliteStore {
             transaction.execute(seal).await?;
         }
         transaction.commit().await
+    }
+
+    async fn pin(&self, id: AccountId, pin: &str) -> Result<String> {
+        let mut transaction = self.writer.begin("pin an issuer").await?;
+        let Some(row) = transaction.row(sql(PIN).bind(id.0).bind(pin)).await? else {
+            transaction.abandon().await?;
+            return Err(Error::NotFound("account"));
+        };
+        let pinned = row.text("pin")?;
+        transaction.commit().await?;
+        Ok(pinned)
     }
 
     async fn change_key(&self, id: AccountId) -> Result<()> {

@@ -40,8 +40,10 @@ const MOVE: &str = "
     WHERE id = $1 AND claim_epoch = $2 AND version - unseen = $3 AND incarnation = $4 AND claimed_until > $18";
 
 const OPEN: &str = "SELECT id FROM acme_order WHERE domain_id = $1 AND ended_at IS NULL";
-const JOURNAL: &str =
-    "UPDATE acme_order SET url = coalesce($2, url), csr = coalesce($3, csr) WHERE id = $1";
+const JOURNAL: &str = "
+    UPDATE acme_order SET url = coalesce($2, url), csr = coalesce($3, csr), trouble = coalesce($4, trouble),
+        trouble_since = CASE WHEN $4 IS NULL THEN trouble_since WHEN $4 = trouble THEN min(trouble_since, $5) ELSE $5 END
+    WHERE id = $1";
 const ANSWER: &str = "
     INSERT OR REPLACE INTO challenge (token, order_id, name, kind, key_authorization, url, authorization_url, created_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
@@ -93,6 +95,7 @@ impl SqliteStore {
         let products = &commit.products;
         let csr = products.key_and_csr.as_ref().map(|(_, csr)| csr.as_slice());
         let statement = sql(JOURNAL).bind(order.0).bind(products.order_url.as_deref()).bind(csr);
+        let statement = statement.bind(products.order_trouble).bind(time(now()));
         transaction.execute(statement).await?;
         if let Some((key, _)) = &products.key_and_csr {
             self.seal_order_key(transaction, order, key).await?;

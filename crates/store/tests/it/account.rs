@@ -10,6 +10,7 @@ on_both! {
     whoever_asks_all_get_the_same_account,
     an_account_is_registered_and_forgotten,
     an_account_that_is_not_accepted_is_marked_until_it_is_another,
+    the_first_issuer_is_pinned_until_it_is_forgotten,
     the_next_key_is_journaled_once_and_becomes_the_key,
     terms_are_kept_and_agreed_to,
 }
@@ -80,6 +81,23 @@ async fn an_account_that_is_not_accepted_is_marked_until_it_is_another(store: Sh
     assert_eq!(read(&store).await.unusable.as_deref(), Some("it is revoked"));
     store.account_registered(id, "https://ca.test/account/2", None).await.unwrap();
     assert_eq!(read(&store).await.unusable, None);
+}
+
+async fn the_first_issuer_is_pinned_until_it_is_forgotten(store: SharedStore) {
+    let id = store.journal_account(&new(DIRECTORY, "key")).await.unwrap().id;
+    store.account_registered(id, "https://ca.test/account/1", None).await.unwrap();
+    assert_eq!(read(&store).await.pin, None);
+    assert_eq!(store.pin_issuer(id, "one").await.unwrap(), "one");
+    assert_eq!(store.pin_issuer(id, "two").await.unwrap(), "one");
+    assert_eq!(read(&store).await.pin.as_deref(), Some("one"));
+    store.unpin_issuer(id).await.unwrap();
+    assert_eq!(store.pin_issuer(id, "two").await.unwrap(), "two");
+    // Another account may be at another CA that answers there now.
+    store.account_forgotten(id).await.unwrap();
+    assert_eq!(read(&store).await.pin, None);
+    let nobody = AccountId(uuid::Uuid::new_v4());
+    assert!(matches!(store.pin_issuer(nobody, "x").await, Err(Error::NotFound("account"))));
+    assert!(matches!(store.unpin_issuer(nobody).await, Err(Error::NotFound("account"))));
 }
 
 async fn the_next_key_is_journaled_once_and_becomes_the_key(store: SharedStore) {

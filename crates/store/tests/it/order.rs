@@ -7,6 +7,7 @@ use crate::kit::*;
 
 on_both! {
     an_order_is_journaled_step_by_step,
+    it_is_remembered_since_when_a_certificate_is_not_to_be_had,
     a_challenge_is_answered_while_its_order_is_open,
     a_token_given_again_belongs_to_the_newer_order,
     an_alpn_answer_is_found_by_name,
@@ -37,6 +38,25 @@ async fn an_order_is_journaled_step_by_step(store: SharedStore) {
     assert_eq!(open.csr.as_deref(), Some([1, 2, 3].as_slice()));
     issue(&store, &downloading, "1").await;
     assert!(store.open_order(id).await.unwrap().is_none());
+}
+
+async fn it_is_remembered_since_when_a_certificate_is_not_to_be_had(store: SharedStore) {
+    let admitted = admitted(&store).await;
+    let id = admitted.domain.id;
+    let mut downloading = into_download(&store, admitted, "token").await;
+    let trouble = async || store.open_order(id).await.unwrap().unwrap().trouble;
+    assert_eq!(trouble().await, None);
+    let mut since = Vec::new();
+    for kind in [Some("gone"), Some("gone"), None, Some("nonsense"), Some("nonsense")] {
+        let products = Products { order_trouble: kind, ..Products::default() };
+        let processing = Outcome::OrderProcessing { retry_after: None };
+        downloading = step(&store, &downloading, processing, products).await;
+        let kept = trouble().await.unwrap();
+        assert_eq!(kept.kind, kind.unwrap_or("gone"));
+        since.push(kept.since);
+    }
+    assert!(since[0] == since[1] && since[1] == since[2], "{since:?}");
+    assert!(since[2] < since[3] && since[3] == since[4], "{since:?}");
 }
 
 async fn a_challenge_is_answered_while_its_order_is_open(store: SharedStore) {
