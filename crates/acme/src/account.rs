@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use holdfast_gateway::point::Point;
+use holdfast_model::cleaned;
 use holdfast_store::{Account, AccountId, NewAccount};
 use serde_json::{Map, Value, json};
 
@@ -63,6 +64,7 @@ impl Ca {
                 "the CA does not know the account any more; it is registered anew"
             );
             self.0.store.account_forgotten(account.id).await?;
+            self.0.trust.forget();
         }
         turn.end(self.open().await).map(Some)
     }
@@ -153,11 +155,13 @@ impl Ca {
     async fn note_terms(&self, directory: &Directory) -> Result<(), Error> {
         let Some(url) = directory.meta.terms_of_service.as_deref() else { return Ok(()) };
         let (store, agreed) = (&self.0.store, self.0.config.agree_terms);
+        // The CA may send anything in place of a URL.
+        let url = cleaned(url.to_owned(), 2_000);
         let known = store.terms(self.directory()).await?;
         let is_known =
             known.is_some_and(|terms| terms.url == url && (!agreed || terms.agreed_at.is_some()));
         if !is_known {
-            store.keep_terms(self.directory(), url, agreed).await?;
+            store.keep_terms(self.directory(), &url, agreed).await?;
         }
         Ok(())
     }

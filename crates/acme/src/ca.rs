@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use crate::session::Session;
 use crate::sessions::Sessions;
 use crate::transport::{Transport, check_directory};
+use crate::trust::Trust;
 use crate::{CaConfig, Error, KeyType};
 
 /// instant-acme gives up after three nonces: so often it may do that.
@@ -22,6 +23,7 @@ pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Accounts>,
     pub(crate) transport: Transport,
     pub(crate) sessions: Sessions,
+    pub(crate) trust: Trust,
     /// When the store was last told that the CA accepts the account.
     pub(crate) accepted_at: Mutex<Option<Instant>>,
 }
@@ -34,9 +36,10 @@ impl Ca {
     pub fn new(config: CaConfig, store: Arc<dyn Accounts>) -> Result<Self, Error> {
         check_directory(&config.directory)?;
         let transport = Transport::new(&config)?;
+        let trust = Trust::of(&config)?;
         let sessions = Sessions::default();
         let accepted_at = Mutex::default();
-        Ok(Self(Arc::new(Inner { config, store, transport, sessions, accepted_at })))
+        Ok(Self(Arc::new(Inner { config, store, transport, sessions, trust, accepted_at })))
     }
 
     /// The ACME directory.

@@ -7,8 +7,9 @@ pub(crate) mod der;
 mod error;
 mod key;
 mod pair;
+mod verify;
 
-use holdfast_model::{CertificateSummary, Timestamp};
+use holdfast_model::{CertificateSummary, Timestamp, cleaned};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::time::ASN1Time;
@@ -18,6 +19,8 @@ pub(crate) use chain::Chain;
 pub use error::BadCertificate;
 pub(crate) use key::{KeyPair, PrivateKey};
 pub use pair::{Pair, check_pair};
+pub(crate) use verify::{Anchors, Roots, judge};
+pub use verify::{Pin, Untrusted};
 
 /// The facts of a chain's leaf; `directory` is where it came from.
 ///
@@ -27,7 +30,7 @@ pub fn facts(chain_pem: &str, directory: &str) -> Result<CertificateSummary, Bad
     let chain = Chain::parse(chain_pem)?;
     let leaf = chain.leaf()?;
     Ok(CertificateSummary {
-        serial: hex(leaf.tbs_certificate.raw_serial()),
+        serial: serial(&leaf),
         sha256: hex(ring::digest::digest(&ring::digest::SHA256, chain.leaf_der()).as_ref()),
         not_before: moment(leaf.validity().not_before),
         not_after: moment(leaf.validity().not_after),
@@ -65,7 +68,20 @@ fn moment(at: ASN1Time) -> Timestamp {
 
 /// The issuer's common name; where it has none, all that it has.
 fn issuer(leaf: &X509Certificate<'_>) -> String {
-    common_name(leaf.issuer()).unwrap_or_else(|| leaf.issuer().to_string())
+    let name = common_name(leaf.issuer()).unwrap_or_else(|| leaf.issuer().to_string());
+    clean(&name)
+}
+
+/// A name in a certificate, fit to be kept and shown: it may hold anything.
+fn clean(name: &str) -> String {
+    const LONGEST: usize = 500;
+    cleaned(name.to_owned(), LONGEST)
+}
+
+/// RFC 5280 allows twenty bytes; the rest of a longer one is not kept.
+fn serial(leaf: &X509Certificate<'_>) -> String {
+    const LONGEST: usize = 64;
+    leaf.tbs_certificate.raw_serial().chunks(LONGEST).next().map(hex).unwrap_or_default()
 }
 
 fn common_name(name: &X509Name<'_>) -> Option<String> {

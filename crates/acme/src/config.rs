@@ -19,6 +19,9 @@ pub struct CaConfig {
     pub directory: String,
     /// PEM of roots trusted beside the system's, for the CA's own TLS.
     pub extra_roots_pem: Option<String>,
+    /// PEM of the roots of what the CA issues. Without it they are the system's; beside extra roots for its TLS, also those, or else
+    /// the issuer of the account's first chain is pinned.
+    pub issuer_roots_pem: Option<String>,
     /// Whom the CA may write to.
     pub email: Option<String>,
     /// Does the operator agree to the CA's terms of service?

@@ -6,7 +6,7 @@ use holdfast_gateway::client;
 use holdfast_gateway::point::Point;
 use holdfast_model::Note;
 
-use crate::certificate::BadCertificate;
+use crate::certificate::{BadCertificate, Untrusted};
 use crate::refusal::{asked, is_about_an_order};
 use crate::{BadUrl, Class, OrderStatus, Refusal};
 
@@ -27,6 +27,9 @@ pub enum Error {
     /// The extra roots, or what else makes up the HTTP client.
     #[error("the HTTP client for the CA cannot be made: check [acme] root_certificate")]
     Client(#[source] client::Error),
+    /// The file of roots is none.
+    #[error("[acme] issuer_roots: {0}; give the CA's roots in PEM")]
+    IssuerRoots(String),
     /// The MAC key of the external account is not base64.
     #[error("[acme] eab_hmac_key is not base64url; copy it as the CA shows it")]
     BadEabKey,
@@ -117,6 +120,12 @@ pub enum Error {
     /// A certificate that is none.
     #[error(transparent)]
     Certificate(#[from] BadCertificate),
+    /// The certificate that was downloaded is not what was ordered.
+    #[error("the CA issued what was not ordered: {0}")]
+    WrongCertificate(BadCertificate),
+    /// The chain that was downloaded leads to no root that visitors have.
+    #[error(transparent)]
+    Untrusted(Untrusted),
     /// A key could not be made, or not be used.
     #[error("{0}")]
     Key(&'static str),
@@ -126,6 +135,32 @@ pub enum Error {
     /// What another caller, who asked for the account at the same time, was told.
     #[error(transparent)]
     Shared(Arc<Error>),
+}
+
+/// What keeps an order that may have been finalized from being of use. Each may pass, and a new order is a second certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stuck {
+    /// The CA does not know it, or its certificate, any more.
+    Gone,
+    /// What it sends is no certificate.
+    Nonsense,
+    /// The certificate is not valid yet.
+    Early,
+    /// The chain leads to no root that visitors have.
+    Untrusted,
+}
+
+impl Stuck {
+    /// As it is kept with the order.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Gone => "gone",
+            Self::Nonsense => "nonsense",
+            Self::Early => "early",
+            Self::Untrusted => "untrusted",
+        }
+    }
 }
 
 impl Error {
@@ -152,15 +187,45 @@ impl Error {
                 Class::Trouble(self.noted("acme-external-account"))
             }
             Self::UnknownProfile { .. } => Class::Trouble(self.noted("acme-profile")),
+            // The order is good, and so is its certificate, soon.
+            Self::WrongCertificate(BadCertificate::NotYetValid { .. }) => {
+                Class::Trouble(self.noted("wrong-certificate"))
+            }
+            Self::WrongCertificate(_) => Class::OrderGone(self.noted("wrong-certificate")),
+            Self::Untrusted(Untrusted::Incomplete { .. }) => {
+                Class::Trouble(self.noted("incomplete-chain"))
+            }
+            Self::Untrusted(_) => Class::Trouble(self.noted("untrusted-chain")),
             Self::Certificate(_) => Class::Trouble(self.noted("bad-certificate")),
             Self::Store(_) => Class::Trouble(self.noted("store-unavailable")),
             Self::Key(_) => Class::Trouble(self.noted("acme-key")),
             Self::BadDirectory(_)
             | Self::InsecureDirectory(_)
             | Self::Client(_)
+            | Self::IssuerRoots(_)
             | Self::AccountUsable(_)
             | Self::Unsupported { .. } => Class::Trouble(self.noted("acme-account")),
         }
+    }
+
+    /// What keeps an order that may have been finalized from being of use, if that is what happened.
+    #[must_use]
+    pub fn stuck(&self) -> Option<Stuck> {
+        match self {
+            Self::Refused(refusal) if refusal.is_about_what_was_issued() => Some(Stuck::Gone),
+            Self::BadUrl { at, .. } if *at == Point::ACME_CERTIFICATE => Some(Stuck::Gone),
+            Self::Malformed { at, .. } if *at == Point::ACME_CERTIFICATE => Some(Stuck::Nonsense),
+            Self::WrongCertificate(BadCertificate::NotYetValid { .. }) => Some(Stuck::Early),
+            Self::Untrusted(_) => Some(Stuck::Untrusted),
+            Self::Shared(error) => error.stuck(),
+            _ => None,
+        }
+    }
+
+    /// Is it that the certificate has expired already, by our clock?
+    #[must_use]
+    pub fn is_expired(&self) -> bool {
+        matches!(self, Self::WrongCertificate(BadCertificate::Expired { .. }))
     }
 
     /// What the CA refused, if that is what happened.

@@ -11,7 +11,7 @@ use crate::certificate::Chain;
 use crate::directory::Directory;
 use crate::problem::Problem;
 use crate::session::Session;
-use crate::transport::{during, told};
+use crate::transport::{during, malformed, told};
 use crate::{Ca, Error, NewOrder, OrderStatus, authorization};
 
 impl Ca {
@@ -96,7 +96,16 @@ impl Ca {
     /// # Errors
     /// When there is none, the CA fails or refuses, or what it sends is no chain.
     pub async fn certificate(&self, order_url: &str) -> Result<String, Error> {
+        Ok(self.download(order_url).await?.chain_pem)
+    }
+
+    pub(crate) async fn download(&self, order_url: &str) -> Result<Downloaded, Error> {
         self.ask(|session| download(session, order_url)).await
+    }
+
+    /// Downloads another chain of a certificate.
+    pub(crate) async fn alternate(&self, url: &str) -> Result<String, Error> {
+        self.ask(|session| async move { Ok(fetch(&session, url).await?.chain_pem) }).await
     }
 
     /// A profile that the CA does not list would be refused with every order: better said once.
@@ -112,6 +121,12 @@ impl Ca {
         };
         Err(Error::UnknownProfile { profile: profile.clone(), offered })
     }
+}
+
+/// A chain, and where the CA has others for the same certificate.
+pub(crate) struct Downloaded {
+    pub(crate) chain_pem: String,
+    pub(crate) alternates: Vec<String>,
 }
 
 async fn finalize(
@@ -149,7 +164,7 @@ async fn finalize(
     }
 }
 
-async fn download(session: Arc<Session>, order_url: &str) -> Result<String, Error> {
+async fn download(session: Arc<Session>, order_url: &str) -> Result<Downloaded, Error> {
     let (mut order, retry_after) = match session.orders.take_if(order_url, is_valid) {
         Some(order) => (order, None),
         None => session.read_order(order_url).await?,
@@ -158,15 +173,23 @@ async fn download(session: Arc<Session>, order_url: &str) -> Result<String, Erro
     if status != OrderStatus::Valid {
         return Err(Error::NotIssued(status));
     }
-    let at = Point::ACME_CERTIFICATE;
-    if let Some(url) = &order.state().certificate {
-        session.transport.check_url(at, url)?;
+    match &order.state().certificate {
+        Some(url) => fetch(&session, url).await,
+        None => {
+            Err(malformed(Point::ACME_CERTIFICATE, "the order is valid and names no certificate"))
+        }
     }
-    let (downloaded, _) = during(at, order.certificate()).await;
-    let pem = downloaded.map_err(|error| told(at, error))?.unwrap_or_default();
-    let chain =
-        Chain::parse(&pem).map_err(|error| Error::Malformed { at, problem: error.to_string() })?;
-    Ok(chain.to_pem())
+}
+
+/// Not through instant-acme, which drops the links to other chains.
+async fn fetch(session: &Session, url: &str) -> Result<Downloaded, Error> {
+    let at = Point::ACME_CERTIFICATE;
+    session.transport.check_url(at, url)?;
+    let answer = session.post(at, url, None).await?;
+    let pem =
+        std::str::from_utf8(&answer.body).map_err(|error| malformed(at, &error.to_string()))?;
+    let chain = Chain::parse(pem).map_err(|error| malformed(at, &error.to_string()))?;
+    Ok(Downloaded { chain_pem: chain.to_pem(), alternates: answer.links("alternate") })
 }
 
 fn is_ready(state: &OrderState) -> bool {

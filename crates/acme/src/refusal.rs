@@ -38,6 +38,17 @@ impl Refusal {
         self.problem.kind == "unauthorized" || matches!(self.status, 401 | 403)
     }
 
+    /// Is it that an order, or a certificate that was issued, is not to be had?
+    pub(crate) fn is_about_what_was_issued(&self) -> bool {
+        match self.at {
+            Point::ACME_ORDER => matches!(self.status, 404 | 410),
+            Point::ACME_CERTIFICATE => {
+                matches!(self.status, 404 | 410) || self.problem.deciding_kind() == "unauthorized"
+            }
+            _ => false,
+        }
+    }
+
     pub(crate) fn class(&self) -> Class {
         let kind = self.problem.deciding_kind();
         let note = self.note(kind);

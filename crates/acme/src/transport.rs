@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use holdfast_gateway::client::{Client, ClientConfig};
 use holdfast_gateway::point::{self, Point};
-use http::header::{CONTENT_TYPE, LOCATION};
+use http::header::{CONTENT_TYPE, LINK, LOCATION};
 use http::{HeaderMap, Request, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
@@ -145,6 +145,13 @@ impl Answer {
         serde_json::from_slice(&self.body).map_err(|error| malformed(self.at, &error.to_string()))
     }
 
+    /// The URLs that stand in this relation to what was asked for, those that can be asked.
+    pub(crate) fn links(&self, relation: &str) -> Vec<String> {
+        let headers = self.headers.get_all(LINK).iter().filter_map(|value| value.to_str().ok());
+        let targets = headers.flat_map(|header| targets(header, relation));
+        targets.filter(|url| self.origins.check(url).is_ok()).map(ToOwned::to_owned).collect()
+    }
+
     /// Where the thing that was made is: a URL that can be stored and asked.
     pub(crate) fn location(&self) -> Result<String, Error> {
         let location = self.headers.get(LOCATION).and_then(|value| value.to_str().ok());
@@ -152,6 +159,20 @@ impl Answer {
         refused_unless(&self.origins, self.at, url)?;
         Ok(url.to_owned())
     }
+}
+
+/// The targets of a `Link` header (RFC 8288) that have this relation, as far as they are written as CAs write them.
+fn targets<'a>(header: &'a str, relation: &'a str) -> impl Iterator<Item = &'a str> {
+    header.split('<').skip(1).filter_map(move |link| {
+        let (target, parameters) = link.split_once('>')?;
+        let is_rel = |parameter: &str| {
+            let (name, value) = parameter.split_once('=')?;
+            let named = name.trim().eq_ignore_ascii_case("rel");
+            let value = value.trim().trim_end_matches(',').trim().trim_matches('"');
+            (named && value.split(' ').any(|one| one.eq_ignore_ascii_case(relation))).then_some(())
+        };
+        parameters.split(';').find_map(is_rel).map(|()| target)
+    })
 }
 
 fn refused_unless(origins: &Origins, at: Point, url: &str) -> Result<(), Error> {
@@ -194,4 +215,24 @@ fn measure(at: Point, status: Option<StatusCode>, took: Duration) {
         .increment(1);
     metrics::histogram!("holdfast_acme_request_seconds", "request" => request).record(took);
     tracing::debug!(request, status = status.map(|status| status.as_u16()), ?took, "asked the CA");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_read_as_cas_write_them() {
+        let found = |header| targets(header, "alternate").collect::<Vec<_>>();
+        assert_eq!(found("<https://ca.test/c/1>;rel=\"alternate\""), ["https://ca.test/c/1"]);
+        assert_eq!(found("<https://ca.test/1>; title=x; REL=alternate"), ["https://ca.test/1"]);
+        assert_eq!(
+            found("<a>;rel=\"index\", <b>;rel=\"alternate\", <c>; rel=\"up alternate\""),
+            ["b", "c"]
+        );
+        for header in ["", "<a", "<a>", "<a>;rel", "a;rel=\"alternate\"", "<a>;rel=\"alternates\""]
+        {
+            assert!(found(header).is_empty(), "{header}");
+        }
+    }
 }

@@ -25,6 +25,7 @@ use rustls::pki_types::CertificateDer;
 
 use self::connector::Connector;
 pub use self::error::Error;
+pub use self::roots::native as system_roots;
 
 /// Chooses the address to connect to for a host and port; `None` leaves it to the system's resolver.
 pub trait ConnectTo: Fn(&str, u16) -> Option<SocketAddr> + Send + Sync {}

@@ -28,7 +28,7 @@ pub use explain::{
     Who, explain,
 };
 pub use hostname::{Hostname, HostnameError};
-pub use note::Note;
+pub use note::{Note, cleaned};
 pub use outcome::{Outcome, OutcomeKind};
 pub use policy::{Ladder, Limits, Policy, Renewal};
 pub use request::{answers, asked};

@@ -34,24 +34,29 @@ impl Note {
     /// Makes a note; an overlong detail is cut at a character's boundary.
     #[must_use]
     pub fn new(code: impl Into<Cow<'static, str>>, detail: impl Into<String>) -> Self {
-        let mut detail = detail.into();
-        if detail.len() > Self::DETAIL_LIMIT {
-            let cut =
-                (0..=Self::DETAIL_LIMIT).rev().find(|&at| detail.is_char_boundary(at)).unwrap_or(0);
-            detail.truncate(cut);
-            detail.push('…');
-        }
-        // PostgreSQL's text cannot hold NUL, and a control character has no place in a log line.
-        if detail.contains(char::is_control) {
-            detail = detail.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        }
-        Self { code: code.into(), detail }
+        Self { code: code.into(), detail: cleaned(detail.into(), Self::DETAIL_LIMIT) }
     }
 
     /// Did DNS say nothing at all? The next look at such a name is one with all patience.
     #[must_use]
     pub fn is_silence_of_dns(&self) -> bool {
         self.code == Self::DNS_SILENT || self.code == Self::DNS_TIMEOUT
+    }
+}
+
+/// What another program sent, fit to be kept and shown: no longer than `limit` bytes, cut at a character's boundary, without control
+/// characters.
+#[must_use]
+pub fn cleaned(mut text: String, limit: usize) -> String {
+    if text.len() > limit {
+        let cut = (0..=limit).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+        text.truncate(cut);
+        text.push('…');
+    }
+    // PostgreSQL's text cannot hold NUL, and a control character has no place in a log line.
+    match text.contains(char::is_control) {
+        true => text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect(),
+        false => text,
     }
 }
 

@@ -132,6 +132,10 @@ pub struct Policy {
     pub held_open: Duration,
     /// How long nothing is asked for a name that the CA keeps waiting. Where it must wait for longer, it is looked at in between.
     pub longest_deferral: Duration,
+    /// How long a CA may not know an order that may have been finalized, or its certificate, before another order is made.
+    pub certificate_gone: Duration,
+    /// The same, where what it sends is no certificate, or one that is not valid yet.
+    pub certificate_useless: Duration,
     /// How soon to look again at an edge that is still applying, if no report wakes us.
     pub deployment_look: Duration,
     /// The wait grows with the stay, up to this.
@@ -151,6 +155,8 @@ impl Default for Policy {
             download: limits(u32::MAX, 2 * MINUTE, 250, 2_000),
             held_open: Duration::from_secs(5 * MINUTE),
             longest_deferral: Duration::from_secs(DAY),
+            certificate_gone: Duration::from_secs(10 * MINUTE),
+            certificate_useless: Duration::from_secs(DAY),
             deployment_look: Duration::from_secs(15),
             longest_deployment_look: Duration::from_secs(10 * MINUTE),
             ladder: Ladder {

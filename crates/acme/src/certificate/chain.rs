@@ -41,6 +41,11 @@ impl Chain {
         read(1, self.leaf_der())
     }
 
+    /// The certificate in this place; the leaf is in the first, 0.
+    pub(super) fn der(&self, place: usize) -> Option<&[u8]> {
+        self.0.get(place).map(Vec::as_slice)
+    }
+
     pub(crate) fn leaf_der(&self) -> &[u8] {
         self.0.first().map(Vec::as_slice).unwrap_or_default()
     }

@@ -11,7 +11,7 @@ use super::chain::Chain;
 use super::{BadCertificate, PrivateKey, moment};
 
 /// The clocks of a CA and of the store differ a little: a certificate from just now is valid now.
-const CLOCK_LEEWAY: Duration = Duration::from_secs(300);
+pub(super) const CLOCK_LEEWAY: Duration = Duration::from_secs(300);
 
 /// A chain and its key that fit.
 #[derive(Debug, Clone)]
@@ -37,11 +37,11 @@ pub fn check_pair(
     let leaf = certificates.first().ok_or(BadCertificate::NoCertificate)?;
     check_name(name, leaf)?;
     check_time(leaf, now)?;
-    check_links(&certificates)?;
     let key = PrivateKey::parse_pem(key)?;
     if key.public() != leaf.public_key().subject_public_key.data.as_ref() {
         return Err(BadCertificate::KeyMismatch(covers(&names(leaf))));
     }
+    check_links(&certificates)?;
     Ok(Pair { chain_pem: chain.to_pem(), key: key.to_pem() })
 }
 

@@ -85,6 +85,7 @@ pub(crate) fn config(directory: String, root_pem: &str) -> CaConfig {
     CaConfig {
         directory,
         extra_roots_pem: Some(root_pem.to_owned()),
+        issuer_roots_pem: None,
         email: Some("ops@example.com".to_owned()),
         agree_terms: true,
         key_type: KeyType::EcdsaP256,

@@ -18,5 +18,6 @@ mod revocation;
 mod scripted;
 mod store;
 mod thrift;
+mod trust;
 mod urls;
 mod walk;

@@ -1,12 +1,12 @@
 //! `CertificateDownloading`: the only place that finalizes, and only after reading the order. Ready: finalize with the
 //! stored CSR; processing: wait; valid: download; anything else: a new order.
+//!
+//! An order in this state may have been finalized, so a new one may be a second certificate. What may pass is waited for: the same
+//! order is tried on the ladder, and given up once it has been so for a while.
 
-use holdfast_acme::{
-    OrderStatus,
-    certificate::{self, BadCertificate},
-};
-use holdfast_model::{Note, Outcome};
-use holdfast_store::{Claimed, Error, NewCertificate, Order, Products, Secret};
+use holdfast_acme::{OrderStatus, Stuck, certificate};
+use holdfast_model::{Domain, Note, Outcome, Policy, Timestamp};
+use holdfast_store::{Claimed, Error, NewCertificate, Order, OrderTrouble, Products, Secret};
 
 use super::{Step, challenge, nothing_journaled, refusal};
 use crate::dispatch::Shared;
@@ -15,9 +15,16 @@ pub(super) async fn fetch(shared: &Shared, claimed: &Claimed) -> Result<Step, Er
     let Some(order) = challenge::order(shared, claimed).await? else {
         return Ok(nothing_journaled("order"));
     };
+    let trouble = order.trouble.clone();
     let Some(journal) = Journal::of(order) else { return Ok(nothing_journaled("key and CSR")) };
     Ok(match journal.settle(shared).await {
-        Ok(OrderStatus::Valid) => journal.download(shared, claimed).await,
+        Ok(OrderStatus::Valid) => match journal.download(shared, claimed).await {
+            Ok(certificate) => Step {
+                outcome: Outcome::CertificateIssued,
+                products: Products { certificate: Some(certificate), ..Products::default() },
+            },
+            Err(error) => failed(shared, &claimed.domain, trouble.as_ref(), &error).await,
+        },
         Ok(OrderStatus::Invalid(note)) => Outcome::OrderGone { note }.into(),
         Ok(OrderStatus::Processing { retry_after }) => {
             let retry_after = retry_after.map(|wait| shared.clock.now().plus(wait));
@@ -27,7 +34,7 @@ pub(super) async fn fetch(shared: &Shared, claimed: &Claimed) -> Result<Step, Er
         Ok(OrderStatus::Pending | OrderStatus::Ready) => {
             Outcome::OrderProcessing { retry_after: None }.into()
         }
-        Err(error) => refusal(shared, &claimed.domain, &error).await.into(),
+        Err(error) => failed(shared, &claimed.domain, trouble.as_ref(), &error).await,
     })
 }
 
@@ -50,43 +57,96 @@ impl Journal {
         }
     }
 
-    async fn download(self, shared: &Shared, claimed: &Claimed) -> Step {
-        let chain_pem = match shared.ca.certificate(&self.url).await {
-            Ok(chain) => chain,
-            Err(error) => return refusal(shared, &claimed.domain, &error).await.into(),
-        };
-        match self.check(shared, claimed, chain_pem) {
-            Ok(certificate) => Step {
-                outcome: Outcome::CertificateIssued,
-                products: Products { certificate: Some(certificate), ..Products::default() },
-            },
-            Err(outcome) => outcome.into(),
-        }
-    }
-
-    fn check(
+    async fn download(
         self,
         shared: &Shared,
         claimed: &Claimed,
-        chain_pem: String,
-    ) -> Result<NewCertificate, Outcome> {
-        let now = shared.clock.now();
-        certificate::check_pair(&claimed.domain.name, &chain_pem, &self.key, now)
-            .map_err(|error| wrong(&error))?;
-        let summary =
-            certificate::facts(&chain_pem, shared.ca.directory()).map_err(|error| wrong(&error))?;
-        Ok(NewCertificate { chain_pem, key: self.key, summary })
+    ) -> Result<NewCertificate, holdfast_acme::Error> {
+        let (name, now) = (&claimed.domain.name, shared.clock.now());
+        let pair = shared.ca.certificate_for(&self.url, name, &self.key, now).await?;
+        let summary = certificate::facts(&pair.chain_pem, shared.ca.directory())?;
+        Ok(NewCertificate { chain_pem: pair.chain_pem, key: self.key, summary })
     }
 }
 
-/// A certificate whose time is not now says something of a clock: the order is good, and a second one would not help. Anything
-/// else is not what was ordered, and asking for it again will not change it.
-fn wrong(error: &BadCertificate) -> Outcome {
-    let note = Note::new("wrong-certificate", error.to_string());
-    match error {
-        BadCertificate::NotYetValid { .. } | BadCertificate::Expired { .. } => {
-            Outcome::Trouble { note }
+async fn failed(
+    shared: &Shared,
+    domain: &Domain,
+    before: Option<&OrderTrouble>,
+    error: &holdfast_acme::Error,
+) -> Step {
+    let note = || error.class().note().clone();
+    // By a clock that has just jumped ahead everything has expired.
+    if error.is_expired() && shared.clock.is_unsettled() {
+        return Outcome::Trouble { note: note() }.into();
+    }
+    match error.stuck() {
+        Some(stuck) => {
+            let now = shared.clock.now();
+            let outcome = verdict(&shared.config.policy, stuck, before, now, note());
+            let products = Products { order_trouble: Some(stuck.as_str()), ..Products::default() };
+            Step { outcome, products }
         }
-        _ => Outcome::OrderGone { note },
+        None => refusal(shared, domain, error).await.into(),
+    }
+}
+
+/// Is the order tried again, or given up for a new one?
+fn verdict(
+    policy: &Policy,
+    stuck: Stuck,
+    before: Option<&OrderTrouble>,
+    now: Timestamp,
+    note: Note,
+) -> Outcome {
+    let patience = match stuck {
+        Stuck::Gone => Some(policy.certificate_gone),
+        Stuck::Nonsense | Stuck::Early => Some(policy.certificate_useless),
+        // A new order would bring the same chain: roots that are missing here must not cost a certificate for each name.
+        Stuck::Untrusted => None,
+    };
+    let same = before.filter(|trouble| trouble.kind == stuck.as_str());
+    let lasted = same.map(|trouble| now.since(trouble.since));
+    match lasted.zip(patience).is_some_and(|(lasted, patience)| lasted >= patience) {
+        true => Outcome::OrderGone { note },
+        false => Outcome::Trouble { note },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn given_up(stuck: Stuck, kind: &str, seconds: u64) -> bool {
+        let now = Timestamp::from_seconds(1_750_000_000);
+        let since = now.minus(Duration::from_secs(seconds));
+        let before = OrderTrouble { kind: kind.to_owned(), since };
+        let note = Note::new("code", "words");
+        match verdict(&Policy::default(), stuck, Some(&before), now, note) {
+            Outcome::OrderGone { .. } => true,
+            Outcome::Trouble { .. } => false,
+            other => unreachable!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_order_is_given_up_once_its_certificate_was_gone_for_a_while() {
+        assert!(!given_up(Stuck::Gone, "gone", 599));
+        assert!(given_up(Stuck::Gone, "gone", 600));
+        assert!(!given_up(Stuck::Nonsense, "nonsense", 24 * 3600 - 1));
+        assert!(given_up(Stuck::Nonsense, "nonsense", 24 * 3600));
+        assert!(given_up(Stuck::Early, "early", 24 * 3600));
+        // It was something else before: this has just begun.
+        assert!(!given_up(Stuck::Gone, "untrusted", 999_999));
+        let (now, note) = (Timestamp::from_seconds(0), Note::new("code", "words"));
+        let first = verdict(&Policy::default(), Stuck::Gone, None, now, note);
+        assert!(matches!(first, Outcome::Trouble { .. }));
+    }
+
+    #[test]
+    fn a_chain_that_leads_nowhere_costs_no_second_certificate() {
+        assert!(!given_up(Stuck::Untrusted, "untrusted", 365 * 24 * 3600));
     }
 }

@@ -19,7 +19,7 @@ use holdfast_store::{
     Actor, ChallengeKind, Claimant, EventBody, Import, MasterKey, NewDomain, OrderLimits, Page,
     SharedStore,
 };
-use holdfast_testkit::{Postgres, Scratch, eventually};
+use holdfast_testkit::{LyingCa, Postgres, Scratch, eventually};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -40,6 +40,10 @@ pub(crate) struct Setup {
     pub(crate) concurrency: u32,
     /// Where the first engine asks for names, instead of the zone.
     pub(crate) resolver: Option<SocketAddr>,
+    /// Does a proxy that can lie stand before the CA? Then the root of the CA's TLS is not that of what it issues.
+    pub(crate) lying: bool,
+    /// Is the root of what the CA issues named, or else pinned where it is not that of its TLS?
+    pub(crate) issuer_root: bool,
     /// Does the edge answer on plain HTTP? Else only the handshake can prove anything.
     pub(crate) plain: bool,
 }
@@ -55,6 +59,8 @@ impl Default for Setup {
             engines: 1,
             concurrency: 64,
             resolver: None,
+            lying: false,
+            issuer_root: false,
             plain: true,
         }
     }
@@ -81,6 +87,7 @@ pub(crate) fn patient() -> Policy {
 pub(crate) struct World {
     pub(crate) store: SharedStore,
     pub(crate) devnet: Devnet,
+    pub(crate) lying: Option<LyingCa>,
     pub(crate) url: String,
     stop: CancellationToken,
     _scratch: Scratch,
@@ -104,11 +111,16 @@ impl World {
         // Nobody listens at port 1.
         let (http_port, tls_port) =
             (edge.http().map_or(1, |http| http.port()), edge.https().port());
-        let devnet = DevnetConfig { http_port, tls_port, ..setup.devnet.clone() };
+        let lying = if setup.lying { Some(LyingCa::start().await.unwrap()) } else { None };
+        let base = lying.as_ref().map(LyingCa::base);
+        let devnet = DevnetConfig { http_port, tls_port, base, ..setup.devnet.clone() };
         let devnet = Devnet::start(devnet).await.unwrap();
+        if let Some(lying) = &lying {
+            lying.stand_before(devnet.ca_address(), devnet.root_pem()).unwrap();
+        }
         let feed = Arc::new(StoreFeed::new(store.clone(), edge.identity()));
         tokio::spawn(run_agent(feed, edge, AgentConfig::default(), stop.clone()));
-        let world = Self { store, devnet, url, stop, _scratch: scratch };
+        let world = Self { store, devnet, lying, url, stop, _scratch: scratch };
         for number in 0..setup.engines {
             let engine = world.engine(number, &setup);
             tokio::spawn(engine.run(world.stop.clone()));
@@ -123,7 +135,8 @@ impl World {
         let resolver = Resolver::new(Some(&zone), limits_of_looks).unwrap();
         let ca = CaConfig {
             directory: self.devnet.directory_url(),
-            extra_roots_pem: Some(self.devnet.root_pem().to_owned()),
+            extra_roots_pem: Some(self.tls_root().to_owned()),
+            issuer_roots_pem: setup.issuer_root.then(|| self.devnet.root_pem().to_owned()),
             email: Some("ops@example.com".into()),
             agree_terms: true,
             key_type: KeyType::EcdsaP256,
@@ -151,6 +164,15 @@ impl World {
             deployment: Deployment::Edges,
         };
         Engine::new(self.store.clone(), resolver, ca, config)
+    }
+
+    /// The root of the CA's own TLS.
+    fn tls_root(&self) -> &str {
+        self.lying.as_ref().map_or(self.devnet.root_pem(), LyingCa::tls_root_pem)
+    }
+
+    pub(crate) fn lying(&self) -> &LyingCa {
+        self.lying.as_ref().unwrap()
     }
 
     pub(crate) async fn add(&self, text: &str) -> DomainId {
@@ -197,7 +219,7 @@ impl World {
 
     /// What the CA says of itself: `orders`, `certificates`, `accounts`.
     pub(crate) async fn ca_says(&self, what: &str) -> Vec<Value> {
-        let roots = Some(self.devnet.root_pem().as_bytes().to_vec());
+        let roots = Some(self.tls_root().as_bytes().to_vec());
         let client =
             Client::new(ClientConfig { extra_roots_pem: roots, ..ClientConfig::default() })
                 .unwrap();

@@ -9,6 +9,7 @@ mod handshake;
 mod import;
 mod kit;
 mod lanes;
+mod lie;
 mod life;
 mod removal;
 mod renewal;

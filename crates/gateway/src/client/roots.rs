@@ -28,7 +28,8 @@ pub(super) fn with_native(extra: &[CertificateDer<'static>]) -> Result<RootCertS
     if store.is_empty() { Err(Error::NoRoots) } else { Ok(store) }
 }
 
-fn native() -> &'static [CertificateDer<'static>] {
+/// The system's root certificates, read once in the life of the process.
+pub fn native() -> &'static [CertificateDer<'static>] {
     static NATIVE: OnceLock<Vec<CertificateDer<'static>>> = OnceLock::new();
     NATIVE.get_or_init(|| {
         let found = rustls_native_certs::load_native_certs();

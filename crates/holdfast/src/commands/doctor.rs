@@ -8,6 +8,7 @@ mod cluster;
 mod database;
 mod disk;
 mod finding;
+mod issuer;
 mod listener;
 mod names;
 mod running;

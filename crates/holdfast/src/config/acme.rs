@@ -27,6 +27,9 @@ pub(crate) struct Acme {
     /// An extra root for the CA's own TLS.
     #[serde(default)]
     pub(crate) root_certificate: Option<PathBuf>,
+    /// The roots of what the CA issues, where they are not the system's.
+    #[serde(default)]
+    pub(crate) issuer_roots: Option<PathBuf>,
     /// Whom the CA may write to.
     #[serde(default)]
     pub(crate) email: Option<String>,
@@ -68,6 +71,7 @@ const fn default_key_type() -> KeyType {
 impl Acme {
     pub(super) fn anchor(&mut self, directory: &Path) {
         anchored(&mut self.root_certificate, directory);
+        anchored(&mut self.issuer_roots, directory);
     }
 
     /// The external account, if there is one; `Err` when its key cannot be read.

@@ -82,6 +82,7 @@ pub(super) static KEYS: &[Key] = &[
         "the URL of the CA's ACME directory, such as \"https://acme-v02.api.letsencrypt.org/directory\"",
     ),
     key("acme.root_certificate", PEM),
+    key("acme.issuer_roots", PEM),
     key("acme.email", "an e-mail address the CA may write to"),
     key("acme.agree_terms", YES_NO),
     number("acme.max_new_orders_per_3h", 1, 10_000_000, "a whole number from 1 to 10000000"),

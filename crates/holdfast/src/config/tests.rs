@@ -44,6 +44,15 @@ fn the_documented_file_passes_as_it_stands() {
 }
 
 #[test]
+fn files_of_roots_are_relative_to_the_configuration() {
+    let text =
+        LEAST.replace("agree_terms = true", "agree_terms = true\nissuer_roots = \"roots.pem\"");
+    let config = loaded(&text);
+    assert_eq!(config.acme.issuer_roots, Some(PathBuf::from("/etc/holdfast/roots.pem")));
+    assert_eq!(loaded(LEAST).acme.issuer_roots, None);
+}
+
+#[test]
 fn hcl_says_the_same() {
     let hcl = load("holdfast.hcl", IN_HCL, &Environment::default()).unwrap();
     assert_eq!(hcl, loaded(DOCUMENTED));

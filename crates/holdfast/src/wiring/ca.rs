@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_acme::{Ca, CaConfig, Error, KeyType};
+use holdfast_acme::{Ca, CaConfig, Error, KeyType, check_issuer_roots};
 use holdfast_store::{ChallengeKind, OrderLimits, SharedStore};
 
 use crate::{
@@ -31,6 +31,7 @@ fn settings(acme: &Acme, edge: &Edge) -> Result<CaConfig, Failure> {
     Ok(CaConfig {
         directory: acme.directory.to_string(),
         extra_roots_pem: roots(acme)?,
+        issuer_roots_pem: issuer_roots(acme)?,
         email: acme.email.clone(),
         agree_terms: acme.agree_terms,
         key_type: match acme.key_type {
@@ -56,4 +57,16 @@ pub(crate) fn roots(acme: &Acme) -> Result<Option<String>, Failure> {
         let path = path.display();
         Failure::usage(format!("acme.root_certificate: {path} cannot be read ({error}); put the CA's root there, in PEM, or remove the key."))
     })
+}
+
+/// The roots of what the CA issues.
+pub(crate) fn issuer_roots(acme: &Acme) -> Result<Option<String>, Failure> {
+    let Some(path) = &acme.issuer_roots else { return Ok(None) };
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Failure::usage(format!("acme.issuer_roots: {shown} cannot be read ({error}); put the roots of what the CA issues there, in PEM, or remove the key."))
+    })?;
+    check_issuer_roots(&text)
+        .map_err(|error| Failure::usage(format!("{}, in {shown}.", chain(&error))))?;
+    Ok(Some(text))
 }

@@ -93,6 +93,17 @@ pub(super) fn advice(code: &str) -> (Who, &'static str) {
         "acme-rate-limited" | "acme-server" | "ca-unreachable" | "timed-out" => {
             (Who::Ca, "See the CA's status page if it lasts.")
         }
+        "incomplete-chain" => (
+            Who::Ca,
+            "The certificate is downloaded with the same order, and what is served now stays; ask the CA if it lasts.",
+        ),
+        "untrusted-chain" => (
+            Who::Operator,
+            "If the CA is a private one, name its roots in [acme] issuer_roots; `holdfast doctor --config FILE` says which are trusted. What is served now stays.",
+        ),
+        "wrong-certificate" | "acme-bad-url" | "acme-order-gone" => {
+            (Who::Ca, "Another order is made where this one is of no use any more.")
+        }
         "edge-refused" => (Who::Operator, "See `holdfast edge list` for what the edge said."),
         _ => (Who::Operator, "Mend the cause."),
     }

@@ -323,6 +323,7 @@ fn what_the_ca_has_paused_is_told_with_the_address_that_ends_it() {
         paused_until: None,
         pause_reason: None,
         unusable: None,
+        pin: None,
         next_slot_at: None,
         orders_left: None,
     };

@@ -15,6 +15,9 @@ pub(super) async fn look(acme: &Acme) -> Vec<Finding> {
             return vec![Finding::wrong("ca", failure.to_string(), "Mend acme.root_certificate.")];
         }
     };
+    if let Err(failure) = wiring::ca::issuer_roots(acme) {
+        return vec![Finding::wrong("ca", failure.to_string(), "Mend acme.issuer_roots.")];
+    }
     match directory(acme.directory.as_str(), roots.map(String::into_bytes)).await {
         Ok(directory) => judge(acme, &directory),
         Err(why) => vec![Finding::wrong(

@@ -4,7 +4,7 @@ use std::{os::unix::fs::PermissionsExt as _, time::Duration};
 
 use holdfast_store::{Error, MasterKey, OpenOptions, Outage, SharedStore, check_place};
 
-use super::{cluster, finding::Finding};
+use super::{cluster, finding::Finding, issuer};
 use crate::{
     clock,
     config::{Config, DatabaseUrl, EdgeMode},
@@ -146,6 +146,7 @@ async fn opened(config: &Config, sealed_under: Option<String>) -> Vec<Finding> {
             findings.extend(sealed(&store).await);
             findings.extend(moments(&store).await);
             findings.extend(edges(&store, config.edge.mode).await);
+            findings.extend(issuer::look(&store, &config.acme).await);
             findings.extend(cluster::look(&store, config).await);
             wiring::store::close(&store).await;
         }

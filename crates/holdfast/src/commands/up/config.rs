@@ -26,6 +26,7 @@ pub(super) fn make(args: &UpArgs, devnet: &Devnet) -> Result<Config, Failure> {
         acme: Acme {
             directory,
             root_certificate: Some(args.data.join(holdfast_devnet::ROOT_FILE)),
+            issuer_roots: Some(args.data.join(holdfast_devnet::ROOT_FILE)),
             email: None,
             agree_terms: true,
             // The embedded CA has no limit of its own unless a fault sets one.
