@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::directory::Directory;
 use crate::jws::{Signer, SigningKey};
 use crate::session::{Session, post};
+use crate::sessions::Turn;
 use crate::{Ca, Error};
 
 impl Ca {
@@ -28,17 +29,52 @@ impl Ca {
 
     pub(crate) async fn session(&self) -> Result<Arc<Session>, Error> {
         let sessions = &self.0.sessions;
-        if let Some(session) = sessions.current() {
+        if let Some(session) = sessions.current().filter(|session| !session.is_old()) {
             return Ok(session);
         }
         let turn = sessions.turn().await;
-        if let Some(session) = sessions.current() {
-            return Ok(session);
+        match sessions.current() {
+            Some(session) if !session.is_old() => return Ok(session),
+            Some(old) => return self.renewed(turn, old).await,
+            None => {}
         }
         if let Some(failure) = turn.failed_meanwhile() {
             return Err(failure);
         }
         turn.end(self.open().await)
+    }
+
+    /// With the directory as it is today. One that cannot be read is no reason to stop.
+    async fn renewed(&self, turn: Turn<'_>, old: Arc<Session>) -> Result<Arc<Session>, Error> {
+        match self.open().await {
+            Ok(session) => turn.end(Ok(session)),
+            Err(error) => {
+                let (directory, error) = (self.directory(), &error as &dyn std::error::Error);
+                tracing::warn!(directory, error, "the directory was not read again");
+                old.keep_for_now();
+                Ok(old)
+            }
+        }
+    }
+
+    /// A session by the directory as it is now, where it leads elsewhere than the one that was used.
+    pub(crate) async fn moved(&self, stale: &Arc<Session>) -> Option<Arc<Session>> {
+        let turn = self.0.sessions.turn().await;
+        if let Some(current) = self.0.sessions.current()
+            && !Arc::ptr_eq(&current, stale)
+        {
+            return Some(current);
+        }
+        if !self.0.sessions.may_search() {
+            return None;
+        }
+        let directory = Directory::read(&self.0.transport, self.directory()).await.ok()?;
+        if !directory.leads_elsewhere_than(&stale.directory) {
+            return None;
+        }
+        tracing::warn!(directory = self.directory(), "the CA has moved what its directory names");
+        let session = self.open().await.ok()?;
+        turn.end(Ok(session)).ok()
     }
 
     /// Another view of the account than `stale`, if there is one: someone else renewed it, or its key was changed,
@@ -158,8 +194,13 @@ impl Ca {
         // The CA may send anything in place of a URL.
         let url = cleaned(url.to_owned(), 2_000);
         let known = store.terms(self.directory()).await?;
-        let is_known =
-            known.is_some_and(|terms| terms.url == url && (!agreed || terms.agreed_at.is_some()));
+        let is_known = known
+            .as_ref()
+            .is_some_and(|terms| terms.url == url && (!agreed || terms.agreed_at.is_some()));
+        if let Some(before) = known.as_ref().filter(|terms| terms.url != url) {
+            let (directory, before) = (self.directory(), before.url.as_str());
+            tracing::warn!(directory, before, terms = url, "the CA has other terms of service");
+        }
         if !is_known {
             store.keep_terms(self.directory(), &url, agreed).await?;
         }

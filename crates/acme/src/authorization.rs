@@ -8,7 +8,7 @@ use holdfast_store::{ChallengeKind, NewChallenge};
 use instant_acme::{
     AuthorizationState, AuthorizationStatus, Challenge, ChallengeStatus, ChallengeType, OrderState,
 };
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::problem::Problem;
 use crate::session::Session;
@@ -71,7 +71,8 @@ impl Ca {
                         session.read_authorization(&challenge.authorization_url).await?;
                     if awaits_us(&state, challenge) { Err(Error::Refused(refusal)) } else { Ok(()) }
                 }
-                told => told.map(drop),
+                // Else the CA was not told, and would be waited for in vain.
+                told => told?.json::<Map<String, Value>>().map(drop),
             }
         })
         .await

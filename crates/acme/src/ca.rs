@@ -75,6 +75,10 @@ impl Ca {
     {
         let session = self.session().await?;
         let error = match insist(&session, &question).await {
+            Err(error) if error.may_have_moved() => match self.moved(&session).await {
+                Some(session) => return insist(&session, &question).await,
+                None => return Err(error),
+            },
             Err(error) if error.doubts_the_account() => error,
             Err(error) => {
                 self.doubt(&session, &error);

@@ -16,8 +16,14 @@ pub enum Class {
         /// In its words.
         note: Note,
     },
+    /// The CA, or what stands before it, gave no ACME answer: it would say the same to any name.
+    Unavailable(Note),
+    /// The CA wants something done at a page of its own before it does anything for the account.
+    ActionRequired(Note),
     /// A later try can mend it.
     Trouble(Note),
+    /// What a CA in good order does not say of a request of ours: final only if it is said again of a new order.
+    Doubtful(Note),
     /// No try can mend it.
     Hopeless(Note),
     /// The order is unknown, expired, or another account's: a new one is needed.
@@ -34,6 +40,9 @@ impl Class {
     pub const fn note(&self) -> &Note {
         match self {
             Self::Wait { note, .. }
+            | Self::Unavailable(note)
+            | Self::ActionRequired(note)
+            | Self::Doubtful(note)
             | Self::Trouble(note)
             | Self::Hopeless(note)
             | Self::OrderGone(note)

@@ -43,6 +43,16 @@ impl Directory {
         Ok(directory)
     }
 
+    /// Does the other send some request elsewhere?
+    pub(crate) fn leads_elsewhere_than(&self, other: &Self) -> bool {
+        let all = |one: &Self| {
+            let optional = [&one.revoke_cert, &one.key_change, &one.renewal_info];
+            let needed = [&one.new_nonce, &one.new_account, &one.new_order];
+            (needed.map(Clone::clone), optional.map(Clone::clone))
+        };
+        all(self) != all(other)
+    }
+
     fn urls(&self) -> impl Iterator<Item = &String> {
         let optional = [&self.revoke_cert, &self.key_change, &self.renewal_info];
         [&self.new_nonce, &self.new_account, &self.new_order]

@@ -7,7 +7,7 @@ use holdfast_gateway::point::Point;
 use holdfast_model::Note;
 
 use crate::certificate::{BadCertificate, Untrusted};
-use crate::refusal::{asked, is_about_an_order};
+use crate::refusal::{asked, is_about_an_order, is_gone, is_named_by_directory};
 use crate::{BadUrl, Class, OrderStatus, Refusal};
 
 /// The cause of a stop of the whole account.
@@ -79,6 +79,16 @@ pub enum Error {
         at: Point,
         /// What the network said.
         source: Box<client::Error>,
+    },
+    /// What answered is no ACME server.
+    #[error("what answered {} is no ACME server: {problem}", asked(*.at))]
+    NotAcme {
+        /// The request.
+        at: Point,
+        /// The HTTP status.
+        status: u16,
+        /// What came instead.
+        problem: String,
     },
     /// An answer that makes no sense.
     #[error("the CA's answer to {} makes no sense: {problem}", asked(*.at))]
@@ -170,14 +180,15 @@ impl Error {
         match self {
             Self::Refused(refusal) => refusal.class(),
             Self::Shared(error) => error.class(),
-            Self::Unreachable { .. } => Class::Trouble(self.noted("ca-unreachable")),
+            Self::Unreachable { .. } => Class::Unavailable(self.noted(Note::CA_UNREACHABLE)),
+            Self::NotAcme { .. } => Class::Unavailable(self.noted(Note::CA_NOT_ACME)),
             Self::Malformed { .. } => Class::Trouble(self.noted("acme-malformed")),
             // An order that leads nowhere is spent; that it was finalized can only be where its certificate is looked for.
             Self::BadUrl { at, .. } if is_about_an_order(*at) && *at != Point::ACME_CERTIFICATE => {
                 Class::OrderGone(self.noted("acme-bad-url"))
             }
             Self::BadUrl { .. } => Class::Trouble(self.noted("acme-bad-url")),
-            Self::NoChallenge(_) => Class::Hopeless(self.noted("acme-no-challenge")),
+            Self::NoChallenge(_) => Class::Doubtful(self.noted("acme-no-challenge")),
             Self::KeyChanged => Class::OrderGone(self.noted("acme-order-gone")),
             Self::NotIssued(OrderStatus::Invalid(note)) => Class::OrderGone(note.clone()),
             Self::NotIssued(_) => Class::Trouble(self.noted("acme-malformed")),
@@ -246,6 +257,21 @@ impl Error {
     /// Could it be that the CA has another view of the account than we: none at all, or another key?
     pub(crate) fn doubts_the_account(&self) -> bool {
         ["accountDoesNotExist", "unauthorized", "malformed"].into_iter().any(|kind| self.is(kind))
+    }
+
+    /// Could the request have gone to a place that the CA has given up since its directory was read?
+    pub(crate) fn may_have_moved(&self) -> bool {
+        match self {
+            Self::Refused(refusal) => {
+                let of_account = ["accountDoesNotExist", "unauthorized"];
+                is_named_by_directory(refusal.at)
+                    && is_gone(refusal.status)
+                    && !of_account.contains(&refusal.problem.kind.as_str())
+            }
+            Self::NotAcme { at, status, .. } => is_named_by_directory(*at) && is_gone(*status),
+            Self::Unreachable { at, source } => is_named_by_directory(*at) && source.never_sent(),
+            _ => false,
+        }
     }
 
     /// Could an order have been refused for the certificate it was to replace?

@@ -69,7 +69,7 @@ impl Ca {
         let change = next.sign(Signer::Key, url, None, Some(&change))?;
         let signer = (old, Signer::Account(account_url));
         let at = Point::ACME_KEY_CHANGE;
-        post(&self.0.transport, directory, at, url, signer, Some(&change)).await.map(drop)
+        post(&self.0.transport, directory, at, url, signer, Some(&change)).await?.done()
     }
 
     /// Is this the key of this account, as far as the CA knows?

@@ -11,7 +11,7 @@ use crate::certificate::Chain;
 use crate::directory::Directory;
 use crate::problem::Problem;
 use crate::session::Session;
-use crate::transport::{during, malformed, told};
+use crate::transport::{during, malformed, not_acme, told};
 use crate::{Ca, Error, NewOrder, OrderStatus, authorization};
 
 impl Ca {
@@ -187,8 +187,8 @@ async fn fetch(session: &Session, url: &str) -> Result<Downloaded, Error> {
     session.transport.check_url(at, url)?;
     let answer = session.post(at, url, None).await?;
     let pem =
-        std::str::from_utf8(&answer.body).map_err(|error| malformed(at, &error.to_string()))?;
-    let chain = Chain::parse(pem).map_err(|error| malformed(at, &error.to_string()))?;
+        std::str::from_utf8(&answer.body).map_err(|error| not_acme(at, &error.to_string()))?;
+    let chain = Chain::parse(pem).map_err(|error| not_acme(at, &error.to_string()))?;
     Ok(Downloaded { chain_pem: chain.to_pem(), alternates: answer.links("alternate") })
 }
 

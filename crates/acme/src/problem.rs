@@ -19,6 +19,8 @@ pub struct Problem {
     pub detail: String,
     /// What is wrong with each name, where it says so.
     pub subproblems: Vec<Subproblem>,
+    /// The page where a person is to do something (RFC 8555 §7.3.3), where it can be opened.
+    pub instance: Option<String>,
 }
 
 /// What is wrong with one name.
@@ -38,7 +40,8 @@ impl Problem {
     pub fn parse(body: &[u8]) -> Option<Self> {
         let value: Value = serde_json::from_slice(body).ok()?;
         let problem = Self::from_value(&value);
-        (problem != Self::default()).then_some(problem)
+        let says_nothing = Self { instance: None, ..problem.clone() } == Self::default();
+        (!says_nothing).then_some(problem)
     }
 
     fn from_value(value: &Value) -> Self {
@@ -47,6 +50,7 @@ impl Problem {
             kind: kind(value),
             detail: detail(value),
             subproblems: subproblems.into_iter().flatten().map(Subproblem::from_value).collect(),
+            instance: value.get("instance").and_then(Value::as_str).and_then(page),
         }
     }
 
@@ -106,6 +110,7 @@ impl From<&instant_acme::Problem> for Problem {
             kind: stripped(problem.r#type.as_deref().unwrap_or_default()),
             detail: problem.detail.clone().unwrap_or_default(),
             subproblems: subproblems.collect(),
+            instance: None,
         }
     }
 }
@@ -119,6 +124,17 @@ impl Subproblem {
             identifier: identifier.and_then(Value::as_str).map(ToOwned::to_owned),
         }
     }
+}
+
+/// Longer addresses are for nobody to open.
+const LONGEST_PAGE: usize = 500;
+
+/// An address that a person can open without care: of a page on the web, and nothing else.
+fn page(text: &str) -> Option<String> {
+    let url: http::Uri = text.parse().ok()?;
+    let is_web = url.scheme_str() == Some("https") && url.host().is_some();
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && !b"<>\"".contains(&byte));
+    (is_web && is_plain && text.len() <= LONGEST_PAGE).then(|| text.to_owned())
 }
 
 fn kind(value: &Value) -> String {
@@ -195,6 +211,22 @@ mod tests {
     fn what_says_nothing_is_no_problem_document() {
         for body in ["", "{}", "[]", "null", "<html>", "{\"type\":3}"] {
             assert_eq!(Problem::parse(body.as_bytes()), None, "{body}");
+        }
+    }
+
+    #[test]
+    fn only_pages_of_the_web_are_for_people_to_open() {
+        let instance = |url: &str| {
+            let body = serde_json::json!({ "type": "userActionRequired", "instance": url });
+            Problem::parse(body.to_string().as_bytes()).unwrap().instance
+        };
+        let page = "https://ca.example/terms/2?agree=1";
+        assert_eq!(instance(page).as_deref(), Some(page));
+        let long = format!("https://ca.example/{}", "x".repeat(600));
+        for url in
+            ["http://ca.example/", "javascript:alert(1)", "/terms", "https://a/<b>", "", &long]
+        {
+            assert_eq!(instance(url), None, "{url}");
         }
     }
 

@@ -54,12 +54,13 @@ impl Refusal {
         let note = self.note(kind);
         match (self.status, kind) {
             (429 | 503, _) | (_, "rateLimited") => self.wait(kind, note),
+            (_, "userActionRequired") => Class::ActionRequired(note),
             // The order was validated before: the record is new, or could not be read.
             (_, "caa") if self.at == Point::ACME_FINALIZE => Class::Trouble(note),
-            (_, "rejectedIdentifier" | "unsupportedIdentifier" | "caa" | "badCSR") => {
-                Class::Hopeless(note)
-            }
-            (_, "badPublicKey") if self.at == Point::ACME_FINALIZE => Class::Hopeless(note),
+            (_, "rejectedIdentifier" | "unsupportedIdentifier" | "caa") => Class::Hopeless(note),
+            // The CSR is ours and right; a CA that says so once may be wrong.
+            (_, "badCSR") => Class::Doubtful(note),
+            (_, "badPublicKey") if self.at == Point::ACME_FINALIZE => Class::Doubtful(note),
             // Before anything else a later try could mend: it says when.
             _ if self.is_about_ordering() && self.retry_after.is_some() => self.wait(kind, note),
             (_, "accountDoesNotExist") => Class::AccountGone(note),
@@ -71,6 +72,10 @@ impl Refusal {
                 Class::OrderGone(note)
             }
             (_, "unauthorized") if self.is_about_an_order() => Class::OrderGone(note),
+            (500.., _) => Class::Unavailable(note),
+            (status, _) if is_gone(status) && is_named_by_directory(self.at) => {
+                Class::Unavailable(note)
+            }
             _ => Class::Trouble(note),
         }
     }
@@ -92,14 +97,21 @@ impl Refusal {
         let code = match (self.status, kind) {
             (429, _) => "acme-rate-limited".into(),
             (404 | 410, _) if self.is_about_an_order() => "acme-order-gone".into(),
-            (500.., _) => "acme-server".into(),
+            (500.., _) => Note::CA_SERVER.into(),
+            (status, _) if is_gone(status) && is_named_by_directory(self.at) => {
+                Note::CA_NOT_ACME.into()
+            }
             (_, "badPublicKey") if self.at == Point::ACME_FINALIZE => "acme-bad-csr".into(),
             (_, "unauthorized") if self.is_about_an_order() => "acme-order-gone".into(),
             // Outside of an order it is the account itself that may not: deactivated, or blocked.
             (_, "unauthorized") => "acme-account".into(),
             (_, kind) => code(kind),
         };
-        Note::new(code, self.to_string())
+        let note = Note::new(code, self.to_string());
+        match self.problem.instance.as_deref().filter(|_| kind == "userActionRequired") {
+            Some(instance) => note.with_link(instance),
+            None => note,
+        }
     }
 
     /// Was an order asked for, or the nonce that it takes?
@@ -122,6 +134,23 @@ pub(crate) fn is_about_an_order(at: Point) -> bool {
         Point::ACME_CERTIFICATE,
     ];
     about.contains(&at)
+}
+
+/// Does this status say that nothing is at this address, or no more?
+pub(crate) const fn is_gone(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308 | 404 | 405 | 410)
+}
+
+/// Does the directory say where this request goes?
+pub(crate) fn is_named_by_directory(at: Point) -> bool {
+    let named = [
+        Point::ACME_NONCE,
+        Point::ACME_NEW_ACCOUNT,
+        Point::ACME_NEW_ORDER,
+        Point::ACME_KEY_CHANGE,
+        Point::ACME_REVOKE,
+    ];
+    named.contains(&at)
 }
 
 /// A request, as people would say it.
@@ -153,7 +182,7 @@ mod tests {
         let problem = Problem {
             kind: kind.to_owned(),
             detail: "as the CA says".to_owned(),
-            subproblems: Vec::new(),
+            ..Problem::default()
         };
         let retry_after = retry_after.map(Duration::from_secs);
         Error::Refused(Box::new(Refusal { at, status, problem, retry_after })).class()
@@ -162,6 +191,9 @@ mod tests {
     fn name(class: &Class) -> &'static str {
         match class {
             Class::Wait { .. } => "wait",
+            Class::Unavailable(_) => "unavailable",
+            Class::ActionRequired(_) => "action-required",
+            Class::Doubtful(_) => "doubtful",
             Class::Trouble(_) => "trouble",
             Class::Hopeless(_) => "hopeless",
             Class::OrderGone(_) => "order-gone",
@@ -179,8 +211,8 @@ mod tests {
             (P::ACME_NEW_ORDER, 503, "serverInternal", Some(9), "wait", "acme-server"),
             (P::ACME_FINALIZE, 503, "", None, "wait", "acme-server"),
             (P::ACME_NEW_ORDER, 500, "serverInternal", Some(9), "wait", "acme-server"),
-            (P::ACME_NEW_ORDER, 500, "serverInternal", None, "trouble", "acme-server"),
-            (P::ACME_FINALIZE, 500, "", Some(9), "trouble", "acme-server"),
+            (P::ACME_NEW_ORDER, 500, "serverInternal", None, "unavailable", "acme-server"),
+            (P::ACME_FINALIZE, 500, "", Some(9), "unavailable", "acme-server"),
             (
                 P::ACME_NEW_ORDER,
                 400,
@@ -199,19 +231,22 @@ mod tests {
             ),
             (P::ACME_FINALIZE, 403, "caa", None, "trouble", "acme-caa"),
             (P::ACME_NEW_ORDER, 403, "caa", None, "hopeless", "acme-caa"),
-            (P::ACME_FINALIZE, 400, "badCSR", None, "hopeless", "acme-bad-csr"),
-            (P::ACME_FINALIZE, 400, "badPublicKey", None, "hopeless", "acme-bad-csr"),
+            (P::ACME_FINALIZE, 400, "badCSR", None, "doubtful", "acme-bad-csr"),
+            (P::ACME_FINALIZE, 400, "badPublicKey", None, "doubtful", "acme-bad-csr"),
             (P::ACME_NEW_ACCOUNT, 400, "badPublicKey", None, "trouble", "acme-account"),
             (P::ACME_FINALIZE, 403, "orderNotReady", None, "order-gone", "acme-order-gone"),
             (P::ACME_ORDER, 404, "malformed", None, "order-gone", "acme-order-gone"),
             (P::ACME_AUTHORIZATION, 403, "unauthorized", None, "order-gone", "acme-order-gone"),
             (P::ACME_NEW_ORDER, 403, "unauthorized", None, "trouble", "acme-account"),
-            (P::ACME_NEW_ORDER, 404, "malformed", None, "trouble", "acme-malformed"),
+            (P::ACME_NEW_ORDER, 404, "malformed", None, "unavailable", "ca-not-acme"),
+            (P::ACME_NONCE, 405, "malformed", None, "unavailable", "ca-not-acme"),
+            (P::ACME_REVOKE, 404, "malformed", None, "unavailable", "ca-not-acme"),
             (P::ACME_NEW_ORDER, 400, "accountDoesNotExist", None, "account-gone", "acme-account"),
             (P::ACME_NEW_ORDER, 400, "accountDoesNotExist", Some(9), "wait", "acme-account"),
             (P::ACME_NEW_ORDER, 503, "serverInternal", None, "wait", "acme-server"),
             (P::ACME_NONCE, 500, "serverInternal", Some(9), "wait", "acme-server"),
-            (P::ACME_NEW_ORDER, 403, "userActionRequired", None, "trouble", "acme-terms"),
+            (P::ACME_NEW_ORDER, 403, "userActionRequired", None, "action-required", "acme-terms"),
+            (P::ACME_FINALIZE, 403, "userActionRequired", None, "action-required", "acme-terms"),
             (
                 P::ACME_NEW_ACCOUNT,
                 403,

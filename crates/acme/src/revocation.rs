@@ -42,7 +42,7 @@ impl Ca {
             let request = request.clone();
             async move {
                 let url = self.revocation_url(session.directory.revoke_cert.as_deref())?;
-                session.post(Point::ACME_REVOKE, url, Some(&request)).await.map(drop)
+                session.post(Point::ACME_REVOKE, url, Some(&request)).await?.done()
             }
         })
         .await
@@ -55,7 +55,7 @@ impl Ca {
         let request = json!({ "certificate": certificate });
         let (transport, signer) = (&self.0.transport, (&key, Signer::Key));
         let at = Point::ACME_REVOKE;
-        post(transport, &session.directory, at, url, signer, Some(&request)).await.map(drop)
+        post(transport, &session.directory, at, url, signer, Some(&request)).await?.done()
     }
 
     fn revocation_url<'a>(&self, url: Option<&'a str>) -> Result<&'a str, Error> {

@@ -1,8 +1,12 @@
 //! The account as this process uses it: its key, its URL, the CA's directory, and the orders it has open here.
 
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
 use holdfast_gateway::point::Point;
 use holdfast_store::{Account, AccountId, Secret};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::Error;
 use crate::directory::Directory;
@@ -13,6 +17,12 @@ use crate::transport::{Answer, Transport, malformed};
 /// A nonce may be refused at random, or because the CA was restarted: a few in a row say nothing.
 const NONCE_ATTEMPTS: usize = 12;
 
+/// Places and terms change now and then.
+const DIRECTORY_GOOD_FOR: Duration = Duration::from_secs(24 * 3600);
+
+/// When it is tried again where the directory could not be read.
+const DIRECTORY_ASKED_AGAIN: Duration = Duration::from_secs(600);
+
 pub(crate) struct Session {
     pub(crate) id: AccountId,
     pub(crate) url: String,
@@ -22,6 +32,8 @@ pub(crate) struct Session {
     pub(crate) transport: Transport,
     pub(crate) acme: instant_acme::Account,
     pub(crate) orders: OpenOrders,
+    /// When its directory is read again.
+    refresh_at: Mutex<Instant>,
 }
 
 impl Session {
@@ -53,7 +65,19 @@ impl Session {
             transport: transport.clone(),
             acme,
             orders: OpenOrders::default(),
+            refresh_at: Mutex::new(Instant::now() + DIRECTORY_GOOD_FOR),
         })
+    }
+
+    /// Is it time to read the directory again?
+    pub(crate) fn is_old(&self) -> bool {
+        *self.refresh_at.lock().unwrap_or_else(PoisonError::into_inner) <= Instant::now()
+    }
+
+    /// The directory could not be read: this one is used for a while longer.
+    pub(crate) fn keep_for_now(&self) {
+        let at = Instant::now() + DIRECTORY_ASKED_AGAIN;
+        *self.refresh_at.lock().unwrap_or_else(PoisonError::into_inner) = at;
     }
 
     /// Is this how the store has the account, with nothing begun?

@@ -5,8 +5,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::Instant;
 
 use crate::Error;
 use crate::session::Session;
@@ -16,7 +18,12 @@ pub(crate) struct Sessions {
     current: RwLock<Option<Arc<Session>>>,
     failures: AtomicU64,
     last_failure: Mutex<Option<Arc<Error>>>,
+    /// When the directory was last read because a request may have gone to a place that is gone.
+    searched_at: RwLock<Option<Instant>>,
 }
+
+/// How often at most the directory is read because of that: an outage of the CA looks alike.
+const SEARCH_EVERY: Duration = Duration::from_secs(10);
 
 /// The right to make the session.
 pub(crate) struct Turn<'a> {
@@ -45,6 +52,16 @@ impl Sessions {
         let failed_meanwhile = self.failures.load(Ordering::Acquire) > seen;
         let waited_through = last_failure.clone().filter(|_| failed_meanwhile);
         Turn { sessions: self, last_failure, waited_through }
+    }
+
+    /// May the directory be read out of turn? Notes that it is.
+    pub(crate) fn may_search(&self) -> bool {
+        let mut searched = self.searched_at.write().unwrap_or_else(PoisonError::into_inner);
+        let may = searched.is_none_or(|at| at.elapsed() >= SEARCH_EVERY);
+        if may {
+            *searched = Some(Instant::now());
+        }
+        may
     }
 
     fn set(&self, session: Option<Arc<Session>>) {

@@ -11,11 +11,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use holdfast_gateway::client::{Client, ClientConfig};
+use holdfast_gateway::client::{self, Client, ClientConfig};
 use holdfast_gateway::point::{self, Point};
 use http::header::{CONTENT_TYPE, LINK, LOCATION};
 use http::{HeaderMap, Request, Response, StatusCode};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::time::Instant;
 
 pub(crate) use self::adapter::told;
@@ -28,6 +29,9 @@ use crate::problem::Problem;
 use crate::{CaConfig, Error, Refusal};
 
 const REPLAY_NONCE: &str = "replay-nonce";
+
+/// How often a read is sent at once when the connection breaks off under it: pools hold connections that the CA has closed.
+const READS: u32 = 3;
 
 /// The way to one CA; clones share connections and nonces.
 #[derive(Clone)]
@@ -43,6 +47,7 @@ struct Inner {
 pub(crate) struct Answer {
     at: Point,
     origins: Arc<Origins>,
+    status: u16,
     headers: HeaderMap,
     pub(crate) body: Bytes,
     pub(crate) retry_after: Option<Duration>,
@@ -96,11 +101,25 @@ impl Transport {
         let at = Point::ACME_NONCE;
         let answer = self.send(at, request(at, Request::head(url), Bytes::new())?).await?;
         let nonce = answer.headers.get(REPLAY_NONCE).and_then(|nonce| nonce.to_str().ok());
-        nonce.map(ToOwned::to_owned).ok_or_else(|| malformed(at, "it has no Replay-Nonce"))
+        nonce.map(ToOwned::to_owned).ok_or_else(|| answer.not_acme("it has no Replay-Nonce"))
     }
 
     async fn send(&self, at: Point, request: Request<Bytes>) -> Result<Answer, Error> {
         self.check_url(at, &request.uri().to_string())?;
+        let mut sent = 1;
+        loop {
+            match self.send_once(at, request.clone()).await {
+                Err(Error::Unreachable { source, .. })
+                    if sent < READS && is_read(at) && broke_off(&source) =>
+                {
+                    sent += 1;
+                }
+                answered => return answered,
+            }
+        }
+    }
+
+    async fn send_once(&self, at: Point, request: Request<Bytes>) -> Result<Answer, Error> {
         let begun = Instant::now();
         let answered = point::around(at, self.0.client.send(request)).await;
         let status = answered.as_ref().map(Response::status).ok();
@@ -116,9 +135,13 @@ impl Transport {
         let (mut head, body) = answer.into_parts();
         let retry_after = retry_after::read(&head.headers);
         exchange::note(retry_after);
+        let status = head.status.as_u16();
+        if let Some(problem) = no_acme_answer(head.status, &head.headers, &body) {
+            return Err(Error::NotAcme { at, status, problem });
+        }
         let refusal = (!head.status.is_success()).then(|| {
             let problem = Problem::parse(&body).unwrap_or_else(|| unsaid(head.status));
-            Refusal { at, status: head.status.as_u16(), problem, retry_after }
+            Refusal { at, status, problem, retry_after }
         });
         // The whole pool may be of a CA that has been restarted since: what came with the refusal is good.
         if refusal.as_ref().is_some_and(Refusal::is_bad_nonce) {
@@ -134,7 +157,7 @@ impl Transport {
             Some(refusal) => Err(Error::Refused(Box::new(refusal))),
             None => {
                 let origins = self.origins();
-                Ok(Answer { at, origins, headers: head.headers, body, retry_after })
+                Ok(Answer { at, origins, status, headers: head.headers, body, retry_after })
             }
         }
     }
@@ -142,7 +165,16 @@ impl Transport {
 
 impl Answer {
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        serde_json::from_slice(&self.body).map_err(|error| malformed(self.at, &error.to_string()))
+        serde_json::from_slice(&self.body).map_err(|error| self.not_acme(&error.to_string()))
+    }
+
+    /// For what was done without an answer worth reading: it may be empty.
+    pub(crate) fn done(self) -> Result<(), Error> {
+        if self.body.is_empty() { Ok(()) } else { self.json::<Value>().map(drop) }
+    }
+
+    fn not_acme(&self, problem: &str) -> Error {
+        Error::NotAcme { at: self.at, status: self.status, problem: problem.to_owned() }
     }
 
     /// The URLs that stand in this relation to what was asked for, those that can be asked.
@@ -155,7 +187,7 @@ impl Answer {
     /// Where the thing that was made is: a URL that can be stored and asked.
     pub(crate) fn location(&self) -> Result<String, Error> {
         let location = self.headers.get(LOCATION).and_then(|value| value.to_str().ok());
-        let url = location.ok_or_else(|| malformed(self.at, "it has no Location"))?;
+        let url = location.ok_or_else(|| self.not_acme("it has no Location"))?;
         refused_unless(&self.origins, self.at, url)?;
         Ok(url.to_owned())
     }
@@ -188,12 +220,54 @@ pub(crate) fn malformed(at: Point, problem: &str) -> Error {
     Error::Malformed { at, problem: problem.to_owned() }
 }
 
+/// For a good status with something under it that no ACME server sends.
+pub(crate) fn not_acme(at: Point, problem: &str) -> Error {
+    Error::NotAcme { at, status: StatusCode::OK.as_u16(), problem: problem.to_owned() }
+}
+
 fn request(
     at: Point,
     builder: http::request::Builder,
     body: Bytes,
 ) -> Result<Request<Bytes>, Error> {
     builder.body(body).map_err(|error| malformed(at, &format!("its URL is none: {error}")))
+}
+
+/// May it be sent twice, because it changes nothing? A nonce that was spent by the first is refused alone, and another is used.
+fn is_read(at: Point) -> bool {
+    let reads = [
+        Point::ACME_DIRECTORY,
+        Point::ACME_NONCE,
+        Point::ACME_ORDER,
+        Point::ACME_AUTHORIZATION,
+        Point::ACME_CERTIFICATE,
+        Point::ACME_RENEWAL_INFO,
+    ];
+    reads.contains(&at)
+}
+
+const fn broke_off(error: &client::Error) -> bool {
+    matches!(error, client::Error::Exchange { .. } | client::Error::Body { .. })
+}
+
+/// What shows that no ACME server answered: a page, or a refusal without the document that every ACME server sends with one. Servers
+/// that are overloaded, or say that they failed, are known by their status.
+fn no_acme_answer(status: StatusCode, headers: &HeaderMap, body: &Bytes) -> Option<String> {
+    let is_page = headers
+        .get(CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok())
+        .is_some_and(|kind| kind.to_ascii_lowercase().starts_with("text/html"));
+    let said_by_status = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
+    let reason = status.canonical_reason().unwrap_or("an unknown status");
+    let number = status.as_u16();
+    match status.is_success() {
+        true if is_page => Some(format!("it is a web page [{number} {reason}]")),
+        false if !said_by_status && Problem::parse(body).is_none() => {
+            let what = if is_page { "a web page" } else { "no problem document" };
+            Some(format!("it said {number} {reason}, with {what}"))
+        }
+        _ => None,
+    }
 }
 
 /// For an answer that says no and not why.

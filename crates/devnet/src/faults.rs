@@ -165,6 +165,14 @@ impl Faults {
         }
     }
 
+    /// The status with which a web page is sent instead of every answer.
+    pub(crate) fn web_page(&self) -> Option<u16> {
+        match self.strike(FaultKind::WebPage, |_| true)? {
+            Value::Status(status) => Some(status),
+            _ => None,
+        }
+    }
+
     fn strike(&self, kind: FaultKind, decides: impl FnOnce(&mut Active) -> bool) -> Option<Value> {
         let mut active = self.active();
         let fault = active.get_mut(&kind)?;
@@ -272,6 +280,7 @@ mod tests {
             ("processing", "-3", "whole milliseconds"),
             ("order-limit", "300", "ORDERS/SECONDS"),
             ("order-limit", "0/5", "ORDERS/SECONDS"),
+            ("web-page", "199", "an HTTP status from 200"),
             ("order-refused", "200", "an HTTP status"),
             ("order-refused", "503/0", "an HTTP status"),
             ("caa", "", "names separated by commas"),
@@ -295,6 +304,7 @@ mod tests {
             ("order-limit", "300/10800"),
             ("processing", "1500"),
             ("order-refused", "503/30"),
+            ("web-page", "404"),
             ("dns-wrong", "*.a.test,b.test"),
         ];
         for (kind, value) in values {

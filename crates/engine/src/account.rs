@@ -1,7 +1,8 @@
 //! The way to the CA: the account to order with, made when first needed, and how long to stay away after a failure.
 //!
 //! What the CA *asks* for is kept in the store and holds for every replica. What merely fails here (no route, a wrong root, terms
-//! that this configuration does not agree to) keeps only this replica away; its cause is noted, so that `explain` can tell it.
+//! that this configuration does not agree to) keeps only this replica away; it is noted with this replica's name, so that `explain`
+//! and the alerts can tell it.
 
 use std::{
     collections::HashMap,
@@ -11,7 +12,7 @@ use std::{
 
 use holdfast_acme::Class;
 use holdfast_cluster::ACME_WRITER;
-use holdfast_model::{DomainId, Note, WaitScope};
+use holdfast_model::{DomainId, Note, State, WaitScope};
 use holdfast_store::AccountId;
 use tokio::time::Instant;
 
@@ -19,11 +20,9 @@ use crate::dispatch::Shared;
 
 /// First wait after a failure of ours; doubles up to the longest.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
-/// Short enough to keep no other replica from ordering, long enough to carry a cause.
-const NOTED: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(120);
 /// How long an account that cannot be used is left alone. Registering another ends it at once.
-const STOPPED: Duration = Duration::from_secs(600);
+pub(crate) const STOPPED: Duration = Duration::from_secs(600);
 
 /// How long to wait for another replica that is at it.
 const LEASE_PATIENCE: Duration = Duration::from_secs(5);
@@ -39,10 +38,14 @@ struct Way {
     closed_until: Option<Instant>,
     /// Is the CA being asked for the account?
     opening: bool,
-    /// How many orders the CA has made for us.
-    made: u64,
-    /// For whom the CA failed, and how many orders it had made by then.
-    suspects: HashMap<DomainId, u64>,
+    /// By state, how often the CA did for a domain what it was asked for.
+    done: HashMap<State, u64>,
+    /// Whom the CA failed, and in which state.
+    suspects: HashMap<(DomainId, State), Suspect>,
+    /// In which states the CA fails, and when this replica noted so last.
+    noted: HashMap<State, Instant>,
+    /// When it was noted last that the CA answers.
+    answered: Option<Instant>,
     /// For whom an order was last refused in words that nobody knows, and how many orders the CA had made by then.
     unexplained: Option<(DomainId, u64)>,
     /// How often everybody had to wait.
@@ -50,6 +53,24 @@ struct Way {
     /// Has the CA made no order since the account last had to wait?
     in_doubt: bool,
 }
+
+/// A domain that the CA failed.
+struct Suspect {
+    /// What the CA had done for others by the last time.
+    before: u64,
+    /// How often it failed again after others had got through.
+    times: u32,
+}
+
+/// A CA that fails at random may do so twice in a row for one name.
+const TIMES: u32 = 2;
+
+/// A failure that was noted so long ago has nobody left who could see its end.
+const NOTED_FOR: Duration = Duration::from_secs(15 * 60);
+
+/// How often at most the same failure is noted, and how often it is noted unasked that the CA answers.
+const NOTED_EVERY: Duration = Duration::from_secs(10);
+const ANSWERED_EVERY: Duration = Duration::from_secs(60);
 
 /// More than this need not be remembered: who is forgotten gets one more try.
 const SUSPECTS: usize = 10_000;
@@ -82,6 +103,10 @@ impl WayToCa {
             Ok(id) => {
                 self.way().account = Some(id);
                 self.is_open();
+                let was_noted = self.way().noted.remove(&State::AcmeOrdering).is_some();
+                if was_noted {
+                    answers(shared).await;
+                }
             }
             Err(error) => {
                 self.refused(shared, &error).await;
@@ -97,26 +122,69 @@ impl WayToCa {
     }
 
     /// The CA made an order.
-    pub(crate) fn ordered(&self, domain: DomainId) {
+    pub(crate) async fn ordered(&self, shared: &Shared, domain: DomainId) {
         self.is_open();
-        let mut way = self.way();
-        way.made += 1;
-        way.in_doubt = false;
-        way.suspects.remove(&domain);
+        self.way().in_doubt = false;
+        self.got_through(shared, domain, State::AcmeOrdering).await;
     }
 
-    /// The CA failed when it was asked for an order. Is it this very name that it cannot do? It is if others got through since it
-    /// failed for this one before. Without that it is the CA that has failed, and not the domain.
-    pub(crate) fn is_its_own(&self, domain: DomainId) -> bool {
+    /// The CA did for a domain what it was asked for in this state.
+    pub(crate) async fn got_through(&self, shared: &Shared, domain: DomainId, state: State) {
+        if self.is_news(domain, state) {
+            answers(shared).await;
+        }
+    }
+
+    /// Counts it. Is it to be noted that the CA answers? A replica that said it fails takes that back once nothing fails any more;
+    /// an order that was made shows it also where another replica said so, which may be gone.
+    fn is_news(&self, domain: DomainId, state: State) -> bool {
         let mut way = self.way();
-        let made = way.made;
-        if way.suspects.remove(&domain).is_some_and(|before| made > before) {
-            return true;
+        *way.done.entry(state).or_default() += 1;
+        way.suspects.remove(&(domain, state));
+        let now = Instant::now();
+        let own = way.noted.remove(&state).is_some();
+        way.noted.retain(|_, at| now.duration_since(*at) < NOTED_FOR);
+        let due = way.answered.is_none_or(|at| now.duration_since(at) >= ANSWERED_EVERY);
+        let is_news = way.noted.is_empty() && (own || (state == State::AcmeOrdering && due));
+        if is_news {
+            way.answered = Some(now);
         }
-        if way.suspects.len() < SUSPECTS {
-            way.suspects.insert(domain, made);
+        is_news
+    }
+
+    /// The CA failed when it was asked in this state. Is it this very name that it cannot do? It is if that came several times in a
+    /// row, and others got through in between. Without that it is the CA that has failed, and not the domain.
+    pub(crate) fn is_its_own(&self, domain: DomainId, state: State) -> bool {
+        let mut way = self.way();
+        let done = way.done.get(&state).copied().unwrap_or_default();
+        if !way.suspects.contains_key(&(domain, state)) && way.suspects.len() >= SUSPECTS {
+            return false;
         }
-        false
+        let first = Suspect { before: done, times: 0 };
+        let suspect = way.suspects.entry((domain, state)).or_insert(first);
+        suspect.times = suspect.times.saturating_add(u32::from(done > suspect.before));
+        suspect.before = done;
+        let is_its_own = suspect.times >= TIMES;
+        if is_its_own {
+            way.suspects.remove(&(domain, state));
+        }
+        is_its_own
+    }
+
+    /// The CA failed in the middle of an order: noted, rarely.
+    pub(crate) async fn fails(&self, shared: &Shared, state: State, note: &Note) {
+        if self.is_to_be_noted(state) {
+            fails(shared, note, NOTED_EVERY).await;
+        }
+    }
+
+    fn is_to_be_noted(&self, state: State) -> bool {
+        let (mut way, now) = (self.way(), Instant::now());
+        if way.noted.get(&state).is_some_and(|at| now.duration_since(*at) < NOTED_EVERY) {
+            return false;
+        }
+        way.noted.insert(state, now);
+        true
     }
 
     async fn refused(&self, shared: &Shared, error: &holdfast_acme::Error) -> Instant {
@@ -126,8 +194,12 @@ impl WayToCa {
                 let wait = self.sent_away(shared, after, &note).await;
                 Instant::now() + wait
             }
-            Class::AccountUnusable(note) => self.stopped(shared, &note).await,
-            Class::Trouble(note)
+            Class::AccountUnusable(note) | Class::ActionRequired(note) => {
+                self.stopped(shared, &note).await
+            }
+            Class::Unavailable(note)
+            | Class::Trouble(note)
+            | Class::Doubtful(note)
             | Class::Hopeless(note)
             | Class::OrderGone(note)
             | Class::AccountGone(note) => self.failed(shared, &note).await,
@@ -145,7 +217,8 @@ impl WayToCa {
         let until = self.close_for(wait);
         self.way().failures = failures.saturating_add(1);
         tracing::warn!(code = %note.code, detail = %note.detail, wait_s = wait.as_secs(), "the CA is not to be had");
-        pause(shared, NOTED, note).await;
+        self.way().noted.insert(State::AcmeOrdering, Instant::now());
+        fails(shared, note, wait).await;
         until
     }
 
@@ -169,7 +242,8 @@ impl WayToCa {
         let wait = WaitScope::Server.bounded(Some(after));
         self.close_for(wait);
         tracing::warn!(code = %note.code, detail = %note.detail, wait_s = wait.as_secs(), "the CA sends this replica away");
-        pause(shared, NOTED, note).await;
+        self.way().noted.insert(State::AcmeOrdering, Instant::now());
+        fails(shared, note, wait).await;
         wait
     }
 
@@ -205,7 +279,7 @@ impl WayToCa {
     /// Was an order refused for another name right before, without one being made in between?
     pub(crate) fn is_refused_in_a_row(&self, domain: DomainId) -> bool {
         let mut way = self.way();
-        let made = way.made;
+        let made = way.done.get(&State::AcmeOrdering).copied().unwrap_or_default();
         let before = way.unexplained.replace((domain, made));
         before.is_none_or(|(other, before)| other != domain && before == made)
     }
@@ -247,6 +321,35 @@ impl Drop for Opening<'_> {
     }
 }
 
+/// Notes how the CA fails, in the words of this replica, which asks again after so long.
+async fn fails(shared: &Shared, note: &Note, wait: Duration) {
+    let said = format!(
+        "{}: replica `{}` says: {}",
+        note.code, shared.config.claimant.instance, note.detail
+    );
+    let noted = async {
+        let Some(account) = shared.store.account(shared.ca.directory(), shared.ca.limits()).await?
+        else {
+            return Ok(());
+        };
+        shared.store.account_failing(account.id, &said, wait).await
+    };
+    not_kept(noted.await);
+}
+
+/// Notes that the CA answers.
+async fn answers(shared: &Shared) {
+    let Some(account) = shared.ca.known_account() else { return };
+    not_kept(shared.store.account_answers(account).await);
+}
+
+fn not_kept(kept: Result<(), holdfast_store::Error>) {
+    if let Err(error) = kept {
+        let error = &error as &dyn std::error::Error;
+        tracing::warn!(error, "whether the CA answers was not kept");
+    }
+}
+
 /// Leaves the account alone on every replica, and says why.
 pub(crate) async fn pause(shared: &Shared, wait: Duration, note: &Note) {
     let paused = async {
@@ -268,6 +371,8 @@ pub(crate) async fn pause(shared: &Shared, wait: Duration, note: &Note) {
 mod tests {
     use super::*;
 
+    const AT: State = State::AcmeOrdering;
+
     /// After a wait of the account the CA is asked once, not by all who are in flight.
     #[tokio::test]
     async fn one_asks_for_all_after_the_account_had_to_wait() {
@@ -283,7 +388,7 @@ mod tests {
             assert!(waited.is_err(), "two asked at once");
             match refused {
                 true => way.way().refusals += 1,
-                false => way.ordered(DomainId::new()),
+                false => way.way().in_doubt = false,
             }
             drop(first);
             assert_eq!(second.await.is_none(), refused);
@@ -297,7 +402,7 @@ mod tests {
         assert!(way.is_refused_in_a_row(odd), "another replica may have seen the one before");
         assert!(!way.is_refused_in_a_row(odd));
         assert!(way.is_refused_in_a_row(strange));
-        way.ordered(DomainId::new());
+        way.is_news(DomainId::new(), AT);
         assert!(!way.is_refused_in_a_row(odd));
         assert!(way.is_refused_in_a_row(strange));
     }
@@ -306,15 +411,41 @@ mod tests {
     fn a_name_that_fails_while_others_get_through_fails_by_itself() {
         let (way, poor, lucky) = (WayToCa::default(), DomainId::new(), DomainId::new());
         // The CA is down for all: nobody's fault, however often.
-        for _ in 0..3 {
-            assert!(!way.is_its_own(poor));
-            assert!(!way.is_its_own(lucky));
+        for _ in 0..5 {
+            assert!(!way.is_its_own(poor, AT));
+            assert!(!way.is_its_own(lucky, AT));
         }
-        way.ordered(lucky);
-        assert!(way.is_its_own(poor));
+        // It is back, and fails this one again and again.
+        way.is_news(lucky, AT);
+        assert!(!way.is_its_own(poor, AT), "it may have been on its way before");
+        way.is_news(lucky, AT);
+        assert!(way.is_its_own(poor, AT));
         // And from the beginning.
-        assert!(!way.is_its_own(poor));
-        way.ordered(poor);
-        assert!(!way.is_its_own(poor));
+        for _ in 0..TIMES {
+            assert!(!way.is_its_own(poor, AT));
+            way.is_news(lucky, AT);
+        }
+        way.is_news(poor, AT);
+        assert!(!way.is_its_own(poor, AT));
+        // What others get done elsewhere says nothing of this.
+        for _ in 0..5 {
+            way.is_news(lucky, State::CertificateDownloading);
+            assert!(!way.is_its_own(poor, State::AcmeChallengePreparing));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn that_the_ca_fails_and_answers_is_noted_rarely() {
+        let (way, domain) = (WayToCa::default(), DomainId::new());
+        let downloading = State::CertificateDownloading;
+        assert!(way.is_news(domain, AT), "another replica may have said that it fails");
+        assert!(!way.is_news(domain, AT) && !way.is_news(domain, downloading));
+        assert!(way.is_to_be_noted(downloading) && !way.is_to_be_noted(downloading));
+        tokio::time::advance(ANSWERED_EVERY).await;
+        assert!(way.is_to_be_noted(downloading));
+        assert!(!way.is_news(domain, AT), "orders are not what fails");
+        assert!(way.is_news(domain, downloading) && !way.is_news(domain, downloading));
+        tokio::time::advance(ANSWERED_EVERY).await;
+        assert!(way.is_news(domain, AT) && !way.is_news(domain, downloading));
     }
 }

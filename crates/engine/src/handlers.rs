@@ -17,8 +17,9 @@ pub use dns::expectation;
 pub(crate) use removal::remove;
 
 use crate::{
+    account::STOPPED,
     dispatch::Shared,
-    waits::{self, NotNow},
+    waits::{self, NotNow, Waits},
 };
 
 /// What happened, and what came of it.
@@ -72,19 +73,47 @@ fn intake(claimed: &Claimed) -> Step {
     }
 }
 
-/// What a CA's refusal amounts to, outside of ordering.
+/// What a CA's refusal amounts to, in the middle of an order.
 async fn refusal(shared: &Shared, domain: &Domain, error: &holdfast_acme::Error) -> Outcome {
+    let later = |wait| Some(shared.clock.now().plus(wait));
     match error.class() {
         Class::Wait { scope, after, note } => {
             let said = NotNow { scope, after, note };
-            let until = waits::begin(shared, domain, &said).await.until();
-            Outcome::Deferred { until, note: said.note }
+            match waits::begin(shared, domain, &said).await {
+                Waits::Everybody(until) => {
+                    Outcome::CaUnavailable { note: said.note, retry_after: Some(until) }
+                }
+                Waits::Name(until) => Outcome::Deferred { until, note: said.note },
+            }
+        }
+        Class::Unavailable(note) if !shared.way.is_its_own(domain.id, domain.state) => {
+            shared.way.fails(shared, domain.state, &note).await;
+            Outcome::CaUnavailable { note, retry_after: None }
+        }
+        // A new order would be a second certificate where this one is issued.
+        Class::Unavailable(note) if domain.state == State::CertificateDownloading => {
+            Outcome::Trouble { note }
+        }
+        Class::Unavailable(note) => Outcome::OrderGone { note },
+        Class::ActionRequired(note) => {
+            shared.way.stopped(shared, &note).await;
+            Outcome::CaUnavailable { note, retry_after: later(STOPPED) }
+        }
+        Class::Doubtful(note) if shared.way.is_its_own(domain.id, domain.state) => {
+            Outcome::Hopeless { note }
         }
         Class::Trouble(note) | Class::AccountGone(note) => Outcome::Trouble { note },
         // The order is that account's; another account needs an order of its own, and its domain waits for that.
-        Class::OrderGone(note) | Class::AccountUnusable(note) => Outcome::OrderGone { note },
+        Class::Doubtful(note) | Class::OrderGone(note) | Class::AccountUnusable(note) => {
+            Outcome::OrderGone { note }
+        }
         Class::Hopeless(note) => Outcome::Hopeless { note },
     }
+}
+
+/// The CA did what it was asked for in this domain's state.
+async fn got_through(shared: &Shared, domain: &Domain) {
+    shared.way.got_through(shared, domain.id, domain.state).await;
 }
 
 /// A secret that does not open any more is lost, and will be however often it is tried: what was sealed is taken for absent, and made anew.

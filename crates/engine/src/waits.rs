@@ -28,14 +28,6 @@ pub(crate) enum Waits {
     Name(Timestamp),
 }
 
-impl Waits {
-    pub(crate) const fn until(&self) -> Timestamp {
-        match self {
-            Self::Everybody(until) | Self::Name(until) => *until,
-        }
-    }
-}
-
 /// Has what is in scope wait, on all replicas where it concerns them.
 pub(crate) async fn begin(shared: &Shared, domain: &Domain, said: &NotNow) -> Waits {
     let now = shared.clock.now();
@@ -46,7 +38,7 @@ pub(crate) async fn begin(shared: &Shared, domain: &Domain, said: &NotNow) -> Wa
             Waits::Everybody(now.plus(wait))
         }
         // Where others get through meanwhile, it is this name that the CA cannot do.
-        WaitScope::Server if !shared.way.is_its_own(domain.id) => {
+        WaitScope::Server if !shared.way.is_its_own(domain.id, domain.state) => {
             let wait = shared.way.sent_away(shared, said.after, &said.note).await;
             Waits::Everybody(now.plus(wait))
         }

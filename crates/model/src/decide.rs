@@ -9,6 +9,10 @@ use crate::{
     Domain, Note, Outcome, Phase, Policy, Rule, State, Timestamp, policy::jittered, table,
 };
 
+/// Tries of a state after which the end of an outage gives it no new time: a CA that fails at every
+/// other request keeps no domain for ever.
+const BEGINNINGS: u32 = 200;
+
 /// One row of history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hop {
@@ -86,6 +90,7 @@ pub fn decide(domain: &Domain, outcome: &Outcome, policy: &Policy, now: Timestam
         Some(Rule::Go(path)) => step.go(path, outcome),
         Some(Rule::Retry(exhausted)) => step.retry(exhausted, outcome),
         Some(Rule::Watch(exhausted)) => step.watch(exhausted, outcome),
+        Some(Rule::Outage(lasting)) => step.outage(lasting, outcome),
         Some(Rule::Fail(to)) => step.fail(to, outcome.note().cloned(), ends_order(outcome)),
         Some(Rule::Wait) => step.wait(outcome),
         Some(Rule::Defer) => step.defer(outcome),
@@ -239,20 +244,43 @@ impl Step<'_> {
         let Some(limits) = self.policy.limits(self.domain.state) else {
             return self.fail(exhausted, note, false);
         };
-        if limits.exhausted(attempt, self.stayed()) {
+        let begun_at = self.begun_at();
+        if limits.exhausted(attempt, self.now.since(begun_at)) {
             return self.fail(exhausted, note.or_else(|| Some(self.too_long(attempt))), false);
         }
         let delay = jittered(limits.delay(attempt), self.domain.id, attempt);
-        let end = self.entered_at().plus(limits.within);
+        let end = begun_at.plus(limits.within);
         let next =
             outcome.not_before().unwrap_or_else(|| self.now.plus(delay)).min(end).max(self.now);
         Transition {
             hops: vec![self.hop(self.domain.state, note.clone())],
             attempt,
+            entered_at: begun_at,
             next_attempt_at: Some(next),
             last_error: note,
             ..self.same()
         }
+    }
+
+    /// From when on the state's limits count: the end of an outage of the CA begins them again, but
+    /// not for ever.
+    fn begun_at(&self) -> Timestamp {
+        let was_away = self.domain.last_error.as_ref().is_some_and(Note::is_of_the_ca);
+        match was_away && self.domain.attempt < BEGINNINGS {
+            true => self.now,
+            false => self.entered_at(),
+        }
+    }
+
+    fn outage(&self, lasting: State, outcome: &Outcome) -> Transition {
+        let (outage, note) = (&self.policy.outage, outcome.note().cloned());
+        if self.stayed() >= outage.within {
+            return self.fail(lasting, note, false);
+        }
+        let own = jittered(outage.delay(self.stayed()), self.domain.id, self.domain.attempt);
+        let asked = outcome.not_before().map(|at| at.since(self.now)).unwrap_or_default();
+        let delay = own.max(asked.min(outage.longest_asked));
+        Transition { next_attempt_at: Some(self.now.plus(delay)), last_error: note, ..self.same() }
     }
 
     fn too_long(&self, attempt: u32) -> Note {

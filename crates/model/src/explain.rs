@@ -12,7 +12,7 @@ mod wait;
 use serde::{Deserialize, Serialize};
 
 pub use self::facts::{
-    Check, EdgeFacts, EdgeTrouble, Facts, Obstacle, QueueFacts, QueuePlace, WaitFacts,
+    CaFacts, Check, EdgeFacts, EdgeTrouble, Facts, Obstacle, QueueFacts, QueuePlace, WaitFacts,
 };
 use crate::{Domain, Note, State, Timestamp};
 
@@ -149,6 +149,7 @@ fn ordinary(domain: &Domain, facts: &Facts) -> Answer {
     let damage = domain.last_error.as_ref().filter(|note| note.code == Note::CERTIFICATE_DAMAGED);
     if let (State::Active | State::AcmeOrdering, Some(note)) = (domain.state, damage)
         && facts.queue.as_ref().is_none_or(|queue| queue.paused_until.is_none())
+        && facts.ca.is_none()
     {
         return damaged(domain, note);
     }
@@ -165,7 +166,13 @@ fn ordinary(domain: &Domain, facts: &Facts) -> Answer {
         State::CertificateDeploying => edge::deploying(domain, facts),
         State::DnsVerifying | State::DnsVerificationFailed => dns::dns(domain, facts),
         state if state.is_failure() => failure::failed(domain, facts),
-        _ => wait::held_up(domain),
+        State::AcmeOrderCreated
+        | State::AcmeChallengePreparing
+        | State::AcmeChallengePrepared
+        | State::AcmeChallengeValidating
+        | State::AcmeChallengeValidated
+        | State::CertificateDownloading => wait::at_the_ca(domain, facts),
+        _ => working(domain),
     }
 }
 

@@ -24,13 +24,13 @@ pub use clock::{AGES_DOUBTED, ClockSample, ClockStep, ClockWatch};
 pub use decide::{Hop, Transition, decide};
 pub use domain::{Domain, DomainId, Wanted};
 pub use explain::{
-    Check, EdgeFacts, EdgeTrouble, Explanation, Facts, Obstacle, QueueFacts, QueuePlace, WaitFacts,
-    Who, explain,
+    CaFacts, Check, EdgeFacts, EdgeTrouble, Explanation, Facts, Obstacle, QueueFacts, QueuePlace,
+    WaitFacts, Who, explain,
 };
 pub use hostname::{Hostname, HostnameError};
 pub use note::{Note, cleaned};
 pub use outcome::{Outcome, OutcomeKind};
-pub use policy::{Ladder, Limits, Policy, Renewal};
+pub use policy::{Ladder, Limits, Outage, Policy, Renewal};
 pub use request::{answers, asked};
 pub use state::{Phase, State, UnknownState};
 pub use table::{Row, Rule, TABLE, mermaid, rule};

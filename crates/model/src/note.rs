@@ -28,6 +28,18 @@ impl Note {
     /// The code of a name whose name servers do not answer.
     pub const DNS_TIMEOUT: &str = "dns-timeout";
 
+    /// The code of a CA that gave no answer.
+    pub const CA_UNREACHABLE: &str = "ca-unreachable";
+
+    /// The code of an answer that no ACME server gives.
+    pub const CA_NOT_ACME: &str = "ca-not-acme";
+
+    /// The code of a CA that says it failed.
+    pub const CA_SERVER: &str = "acme-server";
+
+    /// The code of a CA that wants something done at an address of its own before it goes on.
+    pub const CA_TERMS: &str = "acme-terms";
+
     /// Longest detail kept: a CA or a DNS server may send anything.
     pub const DETAIL_LIMIT: usize = 2_000;
 
@@ -35,6 +47,42 @@ impl Note {
     #[must_use]
     pub fn new(code: impl Into<Cow<'static, str>>, detail: impl Into<String>) -> Self {
         Self { code: code.into(), detail: cleaned(detail.into(), Self::DETAIL_LIMIT) }
+    }
+
+    /// Is the cause the CA's, whatever the domain?
+    #[must_use]
+    pub fn is_of_the_ca(&self) -> bool {
+        let codes = [
+            Self::CA_UNREACHABLE,
+            Self::CA_NOT_ACME,
+            Self::CA_SERVER,
+            Self::CA_TERMS,
+            "acme-rate-limited",
+        ];
+        codes.contains(&self.code.as_ref())
+    }
+
+    /// Adds the address of a page that says more.
+    #[must_use]
+    pub fn with_link(mut self, url: &str) -> Self {
+        self.detail.push_str(&format!(" <{url}>"));
+        self
+    }
+
+    /// The address that [`with_link`](Self::with_link) added.
+    #[must_use]
+    pub fn link(&self) -> Option<&str> {
+        let (_, link) = self.detail.strip_suffix('>')?.rsplit_once(" <")?;
+        Some(link).filter(|link| link.starts_with("https://") || link.starts_with("http://"))
+    }
+
+    /// As [`Display`](fmt::Display) writes it, read again.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        match text.split_once(": ") {
+            Some((code, detail)) => Self::new(code.to_owned(), detail),
+            None => Self::new("unknown", text),
+        }
     }
 
     /// Did DNS say nothing at all? The next look at such a name is one with all patience.

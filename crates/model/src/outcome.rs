@@ -44,6 +44,7 @@ outcomes! {
     OrderCreated, "The CA made, or gave back, an order.";
     CaWaits, "The CA asked to wait, or the order budget is spent: back to the queue, at no cost.";
     Deferred { note: Note, until: Timestamp }, "The CA refuses what this name needs for now: asked again then, at no cost.";
+    CaUnavailable { note: Note, retry_after: Option<Timestamp> }, "In the middle of an order the CA gave no ACME answer, or asked to wait: that says nothing of this domain.";
     ChallengeReady, "The challenge is known and its answer is in the same commit.";
     AlreadyAuthorized, "The CA remembers an earlier proof: nothing to prove.";
     ChallengeAccepted, "The CA was told to look.";
@@ -90,6 +91,7 @@ impl Outcome {
             | Self::CertificateDamaged { note }
             | Self::RenewalPlanned { note, .. }
             | Self::Deferred { note, .. }
+            | Self::CaUnavailable { note, .. }
             | Self::Trouble { note }
             | Self::Hopeless { note } => Some(note),
             _ => None,
@@ -100,9 +102,9 @@ impl Outcome {
     #[must_use]
     pub const fn not_before(&self) -> Option<Timestamp> {
         match self {
-            Self::ChallengePending { retry_after } | Self::OrderProcessing { retry_after } => {
-                *retry_after
-            }
+            Self::ChallengePending { retry_after }
+            | Self::OrderProcessing { retry_after }
+            | Self::CaUnavailable { retry_after, .. } => *retry_after,
             Self::RenewalLater { look_at } | Self::RenewalPlanned { look_at, .. } => Some(*look_at),
             Self::Deferred { until, .. } => Some(*until),
             _ => None,

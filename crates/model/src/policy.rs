@@ -55,6 +55,27 @@ impl Ladder {
     }
 }
 
+/// The waits of a domain whose order is in the middle of a CA's outage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outage {
+    /// The first wait; later ones are a quarter of the stay so far.
+    pub first_delay: Duration,
+    /// The longest wait of our own choice.
+    pub longest_delay: Duration,
+    /// The longest wait that the CA may ask for.
+    pub longest_asked: Duration,
+    /// About as long as an order lives: after that, the ladder.
+    pub within: Duration,
+}
+
+impl Outage {
+    /// The wait after a look that met the outage, `stayed` after the state was entered, before jitter.
+    #[must_use]
+    pub fn delay(&self, stayed: Duration) -> Duration {
+        (stayed / 4).max(self.first_delay).min(self.longest_delay)
+    }
+}
+
 /// When a certificate is renewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Renewal {
@@ -140,6 +161,8 @@ pub struct Policy {
     pub deployment_look: Duration,
     /// The wait grows with the stay, up to this.
     pub longest_deployment_look: Duration,
+    /// An outage of the CA in the middle of an order.
+    pub outage: Outage,
     /// Every phase failure that a later try can mend.
     pub ladder: Ladder,
     /// Renewal.
@@ -159,6 +182,12 @@ impl Default for Policy {
             certificate_useless: Duration::from_secs(DAY),
             deployment_look: Duration::from_secs(15),
             longest_deployment_look: Duration::from_secs(10 * MINUTE),
+            outage: Outage {
+                first_delay: Duration::from_secs(2),
+                longest_delay: Duration::from_secs(2 * MINUTE),
+                longest_asked: Duration::from_secs(HOUR),
+                within: Duration::from_secs(DAY),
+            },
             ladder: Ladder {
                 rungs: [MINUTE, 10 * MINUTE, 100 * MINUTE, DAY].map(Duration::from_secs).to_vec(),
                 give_up_after: Duration::from_secs(7 * DAY),

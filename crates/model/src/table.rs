@@ -20,6 +20,8 @@ pub enum Rule {
     Park(State),
     /// Stay under slow watch within the state's limits; then there.
     Watch(State),
+    /// Stay while the CA is away, at no cost to the state's limits; there only after the outage's own limit.
+    Outage(State),
     /// The phase failed: there, until the ladder's next rung.
     Fail(State),
     /// From a failure state back to where its phase can resume.
@@ -42,7 +44,7 @@ const fn row(from: State, on: OutcomeKind, rule: Rule) -> Row {
 }
 
 use OutcomeKind as On;
-use Rule::{Defer, Fail, Go, Park, Resume, Retry, Wait, Watch};
+use Rule::{Defer, Fail, Go, Outage, Park, Resume, Retry, Wait, Watch};
 use State as S;
 
 const TO_RENEWAL: &[State] = &[S::RenewalDue, S::Renewing, S::AcmeOrdering];
@@ -84,12 +86,14 @@ pub const TABLE: &[Row] = &[
             S::CertificateDownloading,
         ]),
     ),
+    row(S::AcmeChallengePreparing, On::CaUnavailable, Outage(S::AcmeChallengeFailed)),
     row(S::AcmeChallengePreparing, On::OrderGone, Fail(S::AcmeOrderFailed)),
     row(S::AcmeChallengePreparing, On::ChallengeInvalid, Fail(S::AcmeChallengeFailed)),
     row(S::AcmeChallengePreparing, On::Deferred, Park(S::AcmeChallengeFailed)),
     row(S::AcmeChallengePreparing, On::Trouble, Fail(S::AcmeChallengeFailed)),
     row(S::AcmeChallengePreparing, On::Hopeless, Fail(S::Failed)),
     row(S::AcmeChallengePrepared, On::ChallengeAccepted, Go(&[S::AcmeChallengeValidating])),
+    row(S::AcmeChallengePrepared, On::CaUnavailable, Outage(S::AcmeChallengeFailed)),
     row(S::AcmeChallengePrepared, On::OrderGone, Fail(S::AcmeOrderFailed)),
     row(S::AcmeChallengePrepared, On::ChallengeInvalid, Fail(S::AcmeChallengeFailed)),
     row(S::AcmeChallengePrepared, On::Deferred, Park(S::AcmeChallengeFailed)),
@@ -102,6 +106,7 @@ pub const TABLE: &[Row] = &[
     ),
     row(S::AcmeChallengeValidating, On::ChallengePending, Retry(S::AcmeChallengeFailed)),
     row(S::AcmeChallengeValidating, On::ChallengeInvalid, Fail(S::AcmeChallengeFailed)),
+    row(S::AcmeChallengeValidating, On::CaUnavailable, Outage(S::AcmeChallengeFailed)),
     row(S::AcmeChallengeValidating, On::OrderGone, Fail(S::AcmeOrderFailed)),
     row(S::AcmeChallengeValidating, On::Deferred, Park(S::AcmeChallengeFailed)),
     row(S::AcmeChallengeValidating, On::Trouble, Retry(S::AcmeChallengeFailed)),
@@ -114,6 +119,7 @@ pub const TABLE: &[Row] = &[
         Go(&[S::CertificateDownloaded, S::CertificateDeploying]),
     ),
     row(S::CertificateDownloading, On::OrderProcessing, Retry(S::CertificateDownloadFailed)),
+    row(S::CertificateDownloading, On::CaUnavailable, Outage(S::CertificateDownloadFailed)),
     row(S::CertificateDownloading, On::OrderGone, Fail(S::AcmeOrderFailed)),
     row(S::CertificateDownloading, On::Deferred, Park(S::CertificateDownloadFailed)),
     row(S::CertificateDownloading, On::Trouble, Fail(S::CertificateDownloadFailed)),
@@ -183,7 +189,7 @@ pub(crate) fn steps() -> Vec<(State, State)> {
             Retry(to) | Watch(to) => {
                 [(row.from, row.from), (row.from, to)].into_iter().for_each(&mut push);
             }
-            Fail(to) | Park(to) => push((row.from, to)),
+            Fail(to) | Park(to) | Outage(to) => push((row.from, to)),
             Resume => resumptions(row.from).iter().for_each(|&to| push((row.from, to))),
             Wait | Defer => {}
         }

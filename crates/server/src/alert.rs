@@ -6,7 +6,7 @@ mod rule;
 use std::time::Duration;
 
 use holdfast_model::{ClockStep, Domain, Phase, Policy, State, Timestamp};
-use holdfast_store::{Account, CaWait, Edge, Ending, EventLag, LateIssues, Webhook};
+use holdfast_store::{Account, CaWait, Edge, Ending, EventLag, LateIssues, Terms, Webhook};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -35,7 +35,7 @@ pub(crate) enum Severity {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Alert {
     /// Stable: `database-unavailable`, `database-hindered`, `database-log`, `stuck`, `high-retry-rate`, `many-failures`, `certificate-expiring`, `certificate-late`, `no-leader`, `edge-stale`, `edge-behind`, `edge-error`,
-    /// `edge-refusing`, `edge-shadowed`, `webhook-failing`, `ca-paused`, `ca-account-unusable`, `ca-name-paused`, `ca-domain-limited`,
+    /// `edge-refusing`, `edge-shadowed`, `webhook-failing`, `ca-paused`, `ca-account-unusable`, `ca-name-paused`, `ca-domain-limited`, `ca-unreachable`, `ca-refusing`, `ca-terms-changed`,
     /// `event-log-behind`, `clock-stepped`, `clock-differs`.
     pub(crate) code: &'static str,
     /// How soon somebody should look.
@@ -69,6 +69,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) account: Option<&'a Account>,
     /// Names that the CA has paused, and registered domains for which it makes no certificates for now; some of each.
     pub(crate) waits: &'a [CaWait],
+    pub(crate) terms: Option<&'a Terms>,
     pub(crate) lag: &'a EventLag,
     /// Why requests fail or wait because of others who use the database.
     pub(crate) hindered: Option<String>,
@@ -87,6 +88,11 @@ pub(crate) struct Facts<'a> {
 /// Is this a state that a domain should leave soon, by itself? The queue for orders drains at the CA's pace.
 pub(crate) fn watched(state: State) -> bool {
     !state.is_failure() && state.phase() != Phase::Rest && state != State::AcmeOrdering
+}
+
+/// Does a domain in this state wait for the CA?
+fn is_at_the_ca(state: State) -> bool {
+    !state.is_failure() && matches!(state.phase(), Phase::Challenge | Phase::Download)
 }
 
 /// How long a domain may stay in a state that is [`watched`].
@@ -110,7 +116,10 @@ pub(crate) fn alerts(facts: &Facts<'_>) -> Vec<Alert> {
     alerts.extend(rule::log_behind(facts));
     alerts.extend(facts.clock_step.as_ref().map(rule::clock_stepped));
     alerts.extend(facts.clock_off_by.map(rule::clock_differs));
-    alerts.extend(facts.staying.iter().filter_map(|(state, late)| rule::stuck(*state, late)));
+    // Who waits for a CA that fails is not stuck: that is told as what it is.
+    let ca_fails = facts.account.is_some_and(|account| account.failing_since.is_some());
+    let told = facts.staying.iter().filter(|(state, _)| !(ca_fails && is_at_the_ca(*state)));
+    alerts.extend(told.filter_map(|(state, late)| rule::stuck(*state, late)));
     alerts.extend(facts.samples.iter().filter_map(|(state, some)| rule::retrying(*state, some)));
     alerts.extend(rule::failing(facts.counts));
     alerts.extend(rule::ending(facts));
@@ -120,6 +129,8 @@ pub(crate) fn alerts(facts: &Facts<'_>) -> Vec<Alert> {
     alerts.extend(facts.account.and_then(|account| rule::paused(account, facts.now)));
     alerts.extend(facts.account.and_then(|account| rule::paused_names(account, facts.waits)));
     alerts.extend(facts.account.and_then(|account| rule::limited_domains(account, facts.waits)));
+    alerts.extend(facts.account.and_then(|account| rule::ca_fails(account, facts.now)));
+    alerts.extend(facts.terms.and_then(|terms| rule::other_terms(terms, facts.now)));
     alerts
 }
 

@@ -1,16 +1,17 @@
 //! What `explain` needs beside the domain's row: DNS, the queue at the CA, the edges. Each part has its own time limit
 //! and may be missing; then the explanation says so instead of failing.
 
+mod authority;
+
 use std::future::Future;
 use std::time::Duration;
 
 use holdfast_dns::{Expectation, HttpProof};
-use holdfast_model::{
-    Check, Domain, EdgeFacts, EdgeTrouble, Facts, Note, Obstacle, QueueFacts, State, WaitFacts,
-};
-use holdfast_store::{CaWait, DeploymentStatus, QueueStanding};
+use holdfast_model::{Check, Domain, EdgeFacts, EdgeTrouble, Facts, Note, Obstacle};
+use holdfast_store::DeploymentStatus;
 use uuid::Uuid;
 
+use self::authority::{Authority, authority};
 use crate::view::{alternatives, sentence};
 use crate::{AppState, Problem, database, proof};
 
@@ -23,29 +24,27 @@ const OBSERVES_ONLY: &str = "edge-observes-only";
 /// Longest question to the store.
 const STORE: Duration = Duration::from_secs(3);
 
-/// The longest a replica keeps away from a CA that it could not reach, or that sent it away.
-const STAYS_AWAY: Duration = Duration::from_secs(3600);
-
 /// Gathers what can be had.
 pub(crate) async fn gather(state: &AppState, domain: &Domain) -> Facts {
     let required = sentence(&alternatives(domain, &state.addresses));
     if domain.removed_at.is_some() {
         return Facts { required, ..Facts::default() };
     }
-    let (obstacle, dns, queue, wait, edges) = tokio::join!(
+    let (obstacle, dns, authority, edges) = tokio::join!(
         obstacle(state),
         dns(state, domain),
-        queue(state, domain),
-        wait(state, domain),
+        authority(state, domain),
         edges(state, domain)
     );
-    let checks = [Some(dns.check), queue.1, wait.1, edges.1].into_iter().flatten().collect();
+    let Authority { queue, wait, ca, check } = authority;
+    let checks = [Some(dns.check), check, edges.1].into_iter().flatten().collect();
     Facts {
         obstacle,
         dns: dns.note,
         dns_is_right: dns.is_right,
-        queue: queue.0,
-        wait: wait.0,
+        queue,
+        ca,
+        wait,
         edges_unknown: edges.0.is_none(),
         edges: edges.0.unwrap_or_default(),
         stored_only: !state.edges_in_use,
@@ -94,84 +93,6 @@ async fn http_proof(state: &AppState) -> Option<HttpProof> {
     let nonce = Uuid::new_v4().simple().to_string();
     let answer = within_limit(proof::answer(state, &nonce)).await?;
     Some(HttpProof { nonce, answer, port })
-}
-
-async fn queue(state: &AppState, domain: &Domain) -> (Option<QueueFacts>, Option<Check>) {
-    if domain.state != State::AcmeOrdering || domain.queued_at.is_none() {
-        return (None, None);
-    }
-    let expected = "orders are taken".to_owned();
-    match within_limit(queue_facts(state, domain)).await {
-        Some((facts, seen)) => {
-            let ok = facts
-                .as_ref()
-                .is_none_or(|facts| facts.next_slot_at.is_none() && facts.pause_reason.is_none());
-            (facts, Some(Check { name: "ca".to_owned(), ok, expected, seen }))
-        }
-        None => (None, Some(unseen("ca", expected, STORE))),
-    }
-}
-
-async fn queue_facts(
-    state: &AppState,
-    domain: &Domain,
-) -> Result<(Option<QueueFacts>, String), Problem> {
-    let standing = state.store.queue_standing(domain.id).await?;
-    let account = state.store.account(&state.directory, state.limits).await?;
-    let (Some(QueueStanding { place, is_charged }), Some(account)) = (standing, account) else {
-        return Ok((None, "it is not waiting in the queue".to_owned()));
-    };
-    let now = state.store.ping().await?;
-    let paused_until = account.paused_until.filter(|until| *until > now);
-    let next_slot_at = account.next_slot_at.filter(|at| *at > now && is_charged);
-    // A failure that only one replica has is noted as a pause of a moment; its cause counts while that one may stay away.
-    let recent = account.paused_until.is_some_and(|until| now.since(until) < STAYS_AWAY);
-    let unusable = account.unusable.map(|why| format!("acme-account-unusable: {why}"));
-    let pause_reason = unusable.or(account.pause_reason.filter(|_| recent));
-    let seen = match (paused_until, next_slot_at) {
-        (Some(until), _) => {
-            let reason = pause_reason.as_deref().unwrap_or("no reason was given");
-            format!("{place} in the queue; the CA asked to be left alone until {until}: {reason}")
-        }
-        (None, Some(at)) => {
-            format!("{place} in the queue; the budget allows the next order at {at}")
-        }
-        (None, None) => match &pause_reason {
-            Some(reason) => format!("{place} in the queue; {reason}"),
-            None => format!("{place} in the queue"),
-        },
-    };
-    Ok((Some(QueueFacts { place, paused_until, pause_reason, next_slot_at }), seen))
-}
-
-/// What the CA wants left alone, and this name with it.
-async fn wait(state: &AppState, domain: &Domain) -> (Option<WaitFacts>, Option<Check>) {
-    // One that is queued asks as soon as it is its turn, and is told then.
-    if domain.state != State::AcmeOrdering || domain.queued_at.is_some() {
-        return (None, None);
-    }
-    let expected = "the CA takes orders for this name".to_owned();
-    let (ok, seen, wait) = match within_limit(wait_facts(state, domain)).await {
-        Some(Some(wait)) => {
-            (false, format!("not until {}: {}", wait.until, wait.words), Some(wait))
-        }
-        Some(None) => return (None, None),
-        None => return (None, Some(unseen("ca", expected, STORE))),
-    };
-    (wait, Some(Check { name: "ca".to_owned(), ok, expected, seen }))
-}
-
-async fn wait_facts(state: &AppState, domain: &Domain) -> Result<Option<WaitFacts>, Problem> {
-    let Some(account) = state.store.account(&state.directory, state.limits).await? else {
-        return Ok(None);
-    };
-    let wait = state.store.waiting_for(account.id, &domain.name).await?;
-    Ok(wait.map(|CaWait { scope, key, until, reason, .. }| WaitFacts {
-        scope,
-        key,
-        until,
-        words: reason,
-    }))
 }
 
 /// What the edges say; none when it could not be read in time.

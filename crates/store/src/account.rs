@@ -46,6 +46,12 @@ pub struct Account {
     pub unusable: Option<String>,
     /// Who issued the topmost certificate of its first chain, where the roots of what the CA issues are not known.
     pub pin: Option<String>,
+    /// Since when the CA fails, whatever it is asked for; none when it answers.
+    pub failing_since: Option<Timestamp>,
+    /// How, as a note's text in the words of the replica that met it last.
+    pub failure: Option<String>,
+    /// When that replica asks again.
+    pub asked_again_at: Option<Timestamp>,
     /// When the order budget allows the next order; none when it does now.
     pub next_slot_at: Option<Timestamp>,
     /// How many orders the budget allows now; none when no limits were named.
@@ -72,6 +78,8 @@ pub struct Terms {
     pub seen_at: Timestamp,
     /// When they were agreed to.
     pub agreed_at: Option<Timestamp>,
+    /// The terms that were agreed to before these.
+    pub replaced: Option<String>,
 }
 
 /// Accounts, their pause and their budget, and the terms they agreed to.
@@ -107,6 +115,12 @@ pub trait Accounts: Send + Sync {
 
     /// Forgets who issues what the CA gives: the next chain decides again.
     async fn unpin_issuer(&self, id: AccountId) -> Result<()>;
+    /// Notes how the CA fails, and that it is asked again after so long. It counts until the CA answers, or until long after nobody
+    /// has said so again.
+    async fn account_failing(&self, id: AccountId, failure: &str, wait: Duration) -> Result<()>;
+
+    /// Notes that the CA answers.
+    async fn account_answers(&self, id: AccountId) -> Result<()>;
 
     /// The terms as last seen.
     async fn terms(&self, directory: &str) -> Result<Option<Terms>>;

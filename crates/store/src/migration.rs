@@ -63,6 +63,8 @@ macro_rules! steps {
             step!($database, 30, "0030", "waits"),
             step!($database, 32, "0032", "trouble"),
             step!($database, 33, "0033", "pin"),
+            step!($database, 34, "0034", "failing"),
+            step!($database, 35, "0035", "terms"),
             step!($database, 36, "0036", "renews"),
             step!($database, 37, "0037", "halt"),
         ]

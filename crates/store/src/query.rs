@@ -33,6 +33,10 @@ pub(crate) mod account {
     pub(crate) const MARK: &str =
         "UPDATE acme_account SET unusable = $2 WHERE id = $1 AND unusable IS DISTINCT FROM $2";
 
+    pub(crate) const ANSWERS: &str = "
+        UPDATE acme_account SET failing_since = NULL, failure = NULL, asked_again_at = NULL
+        WHERE id = $1 AND failing_since IS NOT NULL";
+
     pub(crate) const JOURNAL_NEXT: &str = "
         INSERT INTO sealed (owner, id, sealing_key, value) SELECT 'account-next', id, $2, $3 FROM acme_account WHERE id = $1
         ON CONFLICT (owner, id) DO NOTHING";

@@ -12,7 +12,7 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use instant_acme::{BodyWrapper, BytesResponse, HttpClient};
 
-use super::{Answer, REPLAY_NONCE, Transport, exchange, malformed};
+use super::{Answer, REPLAY_NONCE, Transport, exchange, malformed, not_acme};
 use crate::{Error, Refusal};
 
 type Answering = Pin<Box<dyn Future<Output = Result<BytesResponse, instant_acme::Error>> + Send>>;
@@ -84,6 +84,10 @@ pub(crate) fn told(at: Point, error: instant_acme::Error) -> Error {
             problem: (&problem).into(),
             retry_after: None,
         })),
+        // What lacks a part is no more of an ACME answer than what cannot be read at all.
+        instant_acme::Error::Json(_) | instant_acme::Error::Str(_) => {
+            not_acme(at, &error.to_string())
+        }
         other => malformed(at, &other.to_string()),
     }
 }

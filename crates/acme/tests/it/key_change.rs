@@ -65,7 +65,7 @@ async fn a_change_whose_answer_was_lost_is_completed() {
     net.fault("dropped-reply", "0.5", Some(1));
     let error = ca.change_key().await.unwrap_err();
     assert!(
-        matches!(error.class(), Class::Trouble(note) if note.code == "ca-unreachable"),
+        matches!(error.class(), Class::Unavailable(note) if note.code == "ca-unreachable"),
         "{error}"
     );
     let journaled = key(&net, &ca).await.1.unwrap();

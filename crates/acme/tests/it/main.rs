@@ -10,6 +10,7 @@ mod faults;
 mod faulty_store;
 mod key_change;
 mod kit;
+mod moved;
 mod nonsense;
 mod paper;
 mod renewal;

@@ -25,6 +25,9 @@ fn line(status: u16, headers: &[(&'static str, &str)], body: &str) -> Line {
 fn said(class: &Class) -> (&'static str, Option<u64>, &str) {
     let (name, after) = match class {
         Class::Wait { after, .. } => ("wait", after.map(|after| after.as_secs())),
+        Class::Unavailable(_) => ("unavailable", None),
+        Class::ActionRequired(_) => ("action-required", None),
+        Class::Doubtful(_) => ("doubtful", None),
         Class::Trouble(_) => ("trouble", None),
         Class::Hopeless(_) => ("hopeless", None),
         Class::OrderGone(_) => ("order-gone", None),
@@ -43,6 +46,9 @@ async fn every_answer_to_a_new_order_leads_somewhere() {
     let limited = r#"{"type":"urn:ietf:params:acme:error:rateLimited","detail":"later"}"#;
     let caa = r#"{"type":"urn:ietf:params:acme:error:compound","subproblems":[{"type":"urn:ietf:params:acme:error:caa","detail":"no","identifier":{"type":"dns","value":"a.test"}}]}"#;
     let order = r#"{"status":"pending","authorizations":[],"finalize":"http://127.0.0.1/f"}"#;
+    let malformed = r#"{"type":"urn:ietf:params:acme:error:malformed","detail":"no"}"#;
+    let action = r#"{"type":"urn:ietf:params:acme:error:userActionRequired","instance":"https://ca.example/a"}"#;
+    let html = ("Content-Type", "text/html; charset=utf-8");
     let cases = [
         (line(429, &[("Retry-After", "7")], limited), ("wait", Some(7), "acme-rate-limited")),
         (line(429, &[date, until], limited), ("wait", Some(59), "acme-rate-limited")),
@@ -55,22 +61,30 @@ async fn every_answer_to_a_new_order_leads_somewhere() {
         ),
         (line(503, &[], ""), ("wait", None, "acme-server")),
         (line(500, &[("Retry-After", "5")], "{}"), ("wait", Some(5), "acme-server")),
-        (line(500, &[], "oops"), ("trouble", None, "acme-server")),
-        (line(502, &[], "<html>bad gateway"), ("trouble", None, "acme-server")),
+        (line(500, &[], "oops"), ("unavailable", None, "acme-server")),
+        (line(502, &[], "<html>bad gateway"), ("unavailable", None, "acme-server")),
         (line(403, &[], caa), ("hopeless", None, "acme-caa")),
-        (line(403, &[], "<html>blocked"), ("trouble", None, "acme-refused")),
-        (line(302, &[("Location", "http://127.0.0.1/")], ""), ("trouble", None, "acme-refused")),
+        (line(403, &[], "<html>blocked"), ("unavailable", None, "ca-not-acme")),
+        (line(302, &[("Location", "http://127.0.0.1/")], ""), ("unavailable", None, "ca-not-acme")),
         (
             line(201, &[("Location", "http://127.0.0.1/o")], "not json"),
-            ("trouble", None, "acme-malformed"),
+            ("unavailable", None, "ca-not-acme"),
         ),
         (
             line(201, &[("Location", "http://127.0.0.1/o")], "{}"),
-            ("trouble", None, "acme-malformed"),
+            ("unavailable", None, "ca-not-acme"),
         ),
-        (line(201, &[], order), ("trouble", None, "acme-malformed")),
-        (line(201, &[], &"x".repeat(2_000_000)), ("trouble", None, "ca-unreachable")),
-        (line(404, &[], ""), ("trouble", None, "acme-refused")),
+        (line(201, &[], order), ("unavailable", None, "ca-not-acme")),
+        (line(200, &[], ""), ("unavailable", None, "ca-not-acme")),
+        (line(201, &[], &order[..40]), ("unavailable", None, "ca-not-acme")),
+        (line(200, &[html], "<html>"), ("unavailable", None, "ca-not-acme")),
+        (line(201, &[], &"x".repeat(2_000_000)), ("unavailable", None, "ca-unreachable")),
+        (line(404, &[], ""), ("unavailable", None, "ca-not-acme")),
+        (line(404, &[html], "<html>gone"), ("unavailable", None, "ca-not-acme")),
+        (line(404, &[], "{}"), ("unavailable", None, "ca-not-acme")),
+        (line(405, &[], malformed), ("unavailable", None, "ca-not-acme")),
+        (line(400, &[], malformed), ("trouble", None, "acme-malformed")),
+        (line(403, &[], action), ("action-required", None, "acme-terms")),
     ];
     for (line, expected) in cases {
         let shown = format!("{} {:?}", line.status, line.headers);
@@ -109,7 +123,13 @@ async fn a_directory_must_make_sense() {
         let scripted = Scripted::start().await;
         scripted.set_directory(key, value);
         let error = connected(&scripted).await.account().await.unwrap_err();
-        assert_eq!(said(&error.class()), ("trouble", None, "acme-malformed"));
+        let class = error.class();
+        let (class, _, code) = said(&class);
+        let expected = match word.contains("expected") {
+            true => ("unavailable", "ca-not-acme"),
+            false => ("trouble", "acme-malformed"),
+        };
+        assert_eq!((class, code), expected, "{error}");
         assert!(error.to_string().contains(word), "{error}");
     }
 }
@@ -145,7 +165,7 @@ async fn windows_that_make_no_sense_are_none() {
     for body in ["", "{}", "[]", &window("soon", "later")] {
         scripted.say(line(200, &[], body));
         let error = ca.renewal_window(&chain).await.unwrap_err();
-        assert_eq!(said(&error.class()), ("trouble", None, "acme-malformed"), "{body}");
+        assert_eq!(said(&error.class()), ("unavailable", None, "ca-not-acme"), "{body}");
     }
     scripted.say(line(429, &[("Retry-After", "60")], ""));
     let error = ca.renewal_window(&chain).await.unwrap_err();

@@ -1,5 +1,6 @@
 //! A CA that says exactly what a test wants, over plain HTTP on this machine: answers that no good CA gives.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -26,8 +27,10 @@ pub(crate) struct Scripted {
 struct Script {
     base: String,
     line: Mutex<Line>,
+    at: Mutex<HashMap<String, Line>>,
     directory: Mutex<Value>,
     asked: AtomicUsize,
+    directory_read: AtomicUsize,
 }
 
 impl Scripted {
@@ -41,8 +44,15 @@ impl Scripted {
             "newOrder": format!("{base}/order"),
             "renewalInfo": format!("{base}/renewal"),
         });
-        let (line, directory) = (Mutex::default(), Mutex::new(directory));
-        let script = Arc::new(Script { base, line, directory, asked: AtomicUsize::new(0) });
+        let (line, at, directory) = (Mutex::default(), Mutex::default(), Mutex::new(directory));
+        let script = Arc::new(Script {
+            base,
+            line,
+            at,
+            directory,
+            asked: AtomicUsize::new(0),
+            directory_read: AtomicUsize::new(0),
+        });
         let task = tokio::spawn(serve(listener, script.clone()));
         Self { address, script, task }
     }
@@ -55,6 +65,11 @@ impl Scripted {
         *self.script.line.lock().unwrap() = line;
     }
 
+    /// What is said at this path, whatever is said elsewhere.
+    pub(crate) fn say_at(&self, path: &str, line: Line) {
+        self.script.at.lock().unwrap().insert(path.to_owned(), line);
+    }
+
     pub(crate) fn set_directory(&self, key: &str, value: Value) {
         self.script
             .directory
@@ -63,6 +78,11 @@ impl Scripted {
             .as_object_mut()
             .unwrap()
             .insert(key.to_owned(), value);
+    }
+
+    /// How often the directory was asked for.
+    pub(crate) fn directory_read(&self) -> usize {
+        self.script.directory_read.load(Ordering::SeqCst)
     }
 
     /// How often the line was said.
@@ -115,6 +135,12 @@ async fn read(stream: &mut TcpStream) -> Option<String> {
 fn answer(script: &Script, path: &str) -> Line {
     let nonce = ("Replay-Nonce", "a-nonce".to_owned());
     let location = ("Location", format!("{}/account/1", script.base));
+    if path == "/directory" {
+        script.directory_read.fetch_add(1, Ordering::SeqCst);
+    }
+    if let Some(line) = script.at.lock().unwrap().get(path) {
+        return line.clone();
+    }
     match path {
         "/directory" => {
             let body = script.directory.lock().unwrap().to_string().into_bytes();

@@ -19,6 +19,7 @@ use super::request::ByAccount;
 use super::shelf::Row;
 use super::{Ca, name};
 use crate::clock;
+use crate::faults::FaultKind;
 
 /// How long a valid authorization stays so.
 const VALIDITY: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -125,6 +126,8 @@ impl Authorization {
             status == AuthorizationStatus::Pending
                 || matches!(challenge.status, ChallengeStatus::Valid | ChallengeStatus::Invalid)
         };
+        let hidden = ca.faults.strikes_name(FaultKind::NoChallenges, &self.name);
+        let shown = |challenge: &&Challenge| !hidden && shown(challenge);
         let challenges: Vec<Value> =
             self.challenges.iter().filter(shown).map(|one| one.json(ca, &self.id)).collect();
         let mut object = json!({

@@ -39,7 +39,10 @@ pub(crate) async fn finalize(
         Ok(order.names.clone())
     });
     let names = names.ok_or_else(|| Problem::not_found("order"))??;
-    let csr = check_csr(&asked.csr, &request.key, &names);
+    let csr = match ca.faults.strikes_any(FaultKind::BadCsr, &names) {
+        true => Err(Problem::new(Kind::BadCsr, "no good CSR (a fault is switched on)")),
+        false => check_csr(&asked.csr, &request.key, &names),
+    };
     accept(&ca, &id, asked.csr, csr.as_ref().err())?;
     settle(&ca, &id, &csr?);
     if ca.faults.strikes_any(FaultKind::FinalizeError, &names) {

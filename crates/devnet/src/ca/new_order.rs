@@ -117,6 +117,11 @@ fn profile(ca: &Ca, asked: Option<String>) -> Result<String, Problem> {
 }
 
 fn check_refused(ca: &Ca) -> Result<(), Problem> {
+    if ca.faults.strikes(FaultKind::ActionRequired) {
+        let detail = "the terms of service have changed (a fault is switched on)";
+        let problem = Problem::new(Kind::UserActionRequired, detail);
+        return Err(problem.with_instance(ca.url("/terms")));
+    }
     let Some((status, retry_after)) = ca.faults.order_refused() else { return Ok(()) };
     let kind = if status < 500 { Kind::Malformed } else { Kind::ServerInternal };
     let problem = Problem::new(kind, "no orders now (a fault is switched on)")

@@ -67,6 +67,8 @@ struct Document {
     identifier: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     algorithms: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    instance: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     subproblems: Vec<Problem>,
     #[serde(skip)]
@@ -82,6 +84,7 @@ impl Problem {
             status: kind.status().as_u16(),
             identifier: None,
             algorithms: None,
+            instance: None,
             subproblems: Vec::new(),
             headers: Vec::new(),
         }))
@@ -131,6 +134,12 @@ impl Problem {
     /// The signature algorithms that would have done.
     pub(crate) fn with_algorithms(mut self, algorithms: &[&str]) -> Self {
         self.0.algorithms = Some(algorithms.iter().map(ToString::to_string).collect());
+        self
+    }
+
+    /// The page where a person is to do something about it.
+    pub(crate) fn with_instance(mut self, url: String) -> Self {
+        self.0.instance = Some(url);
         self
     }
 

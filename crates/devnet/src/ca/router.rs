@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
 use http::header::{CACHE_CONTROL, LINK};
 use http::{HeaderName, Method, StatusCode};
@@ -63,6 +63,11 @@ async fn answer(State(ca): State<Arc<Ca>>, request: Request, next: Next) -> Resp
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     if let Some(delay) = ca.faults.delay(FaultKind::SlowRequest) {
         tokio::time::sleep(delay).await;
+    }
+    if let Some(status) = ca.faults.web_page() {
+        // Not the CA itself answers, so neither a nonce nor a link comes with it.
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::NOT_FOUND);
+        return (status, Html("<!doctype html><title>Maintenance</title>")).into_response();
     }
     let mut response = match refusal(&ca) {
         Some(problem) => problem.into_response(),

@@ -13,6 +13,7 @@ pub(crate) enum Argument {
     Seconds,
     Limit,
     Answer,
+    Status,
     Names,
 }
 
@@ -27,6 +28,7 @@ impl Argument {
             Argument::Answer => {
                 "an HTTP status from 400 to 599, or STATUS/SECONDS with a Retry-After (503/30)"
             }
+            Argument::Status => "an HTTP status from 200 to 599 (404)",
             Argument::Names => "names separated by commas: shop.test, *.shop.test, or * for all",
         }
     }
@@ -71,6 +73,7 @@ kinds! {
     ServerError = "server-error", Rate, "ACME requests are answered 500 and not processed.";
     DroppedReply = "dropped-reply", Rate, "Signed requests are processed, then the connection closes with no answer.";
     Unavailable = "unavailable", Seconds, "Every ACME request is answered 503 with this Retry-After.";
+    WebPage = "web-page", Status, "Every ACME request is answered with this status and a web page, and not processed.";
     SlowRequest = "slow-request", Milliseconds, "Every ACME request takes this much longer.";
     OrderLimit = "order-limit", Limit, "New orders of an account past the limit are answered 429 with Retry-After.";
     FailedAuthorizations = "failed-authorizations", Names, "New orders for these names are answered 429: too many failed authorizations for the name.";
@@ -81,6 +84,9 @@ kinds! {
     ChallengeLimit = "challenge-limit", Names, "Challenges of these names are answered 429: over quota, try again in 2 s.";
     AddressLimit = "address-limit", Rate, "ACME requests are answered 429 in HTML, as by a proxy that limits addresses.";
     OrderRefused = "order-refused", Answer, "New orders are answered with this status and, if given, this Retry-After.";
+    ActionRequired = "action-required", Rate, "New orders are refused with userActionRequired and a page to open.";
+    NoChallenges = "no-challenges", Names, "Authorizations of these names are shown without any challenge.";
+    BadCsr = "bad-csr", Names, "Finalizing these names is refused with badCSR, whatever the CSR.";
     SlowValidation = "slow-validation", Milliseconds, "A challenge is looked at only after this time.";
     Processing = "processing", Milliseconds, "A finalized order stays `processing` for this time.";
     RejectIdentifier = "reject-identifier", Names, "Orders for these names are refused with rejectedIdentifier.";

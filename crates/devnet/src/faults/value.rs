@@ -14,6 +14,7 @@ pub(crate) enum Value {
     Seconds(u64),
     Limit { orders: u32, seconds: u32 },
     Answer { status: u16, retry_after: Option<u32> },
+    Status(u16),
     Names(Vec<Pattern>),
 }
 
@@ -26,6 +27,7 @@ impl Value {
             Argument::Seconds => positive(text).map(|s| Value::Seconds(s.into())),
             Argument::Limit => limit(text),
             Argument::Answer => answer(text),
+            Argument::Status => status(text).map(Value::Status),
             Argument::Names => names(text).map(Value::Names),
         };
         parsed.ok_or_else(|| FaultError::BadValue { kind, value: text.to_owned() })
@@ -50,7 +52,9 @@ impl fmt::Display for Value {
             Value::Rate(rate) => write!(f, "{rate}"),
             Value::Milliseconds(number) | Value::Seconds(number) => write!(f, "{number}"),
             Value::Limit { orders, seconds } => write!(f, "{orders}/{seconds}"),
-            Value::Answer { status, retry_after: None } => write!(f, "{status}"),
+            Value::Status(status) | Value::Answer { status, retry_after: None } => {
+                write!(f, "{status}")
+            }
             Value::Answer { status, retry_after: Some(seconds) } => write!(f, "{status}/{seconds}"),
             Value::Names(patterns) => {
                 let names: Vec<String> = patterns.iter().map(ToString::to_string).collect();
@@ -133,6 +137,10 @@ fn answer(text: &str) -> Option<Value> {
     };
     let status = status.trim().parse().ok().filter(|status| (400..600).contains(status))?;
     Some(Value::Answer { status, retry_after })
+}
+
+fn status(text: &str) -> Option<u16> {
+    text.parse().ok().filter(|status| (200..600).contains(status))
 }
 
 fn names(text: &str) -> Option<Vec<Pattern>> {

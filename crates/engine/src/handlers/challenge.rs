@@ -4,7 +4,7 @@ use holdfast_acme::{Proof, Verdict, key_and_csr};
 use holdfast_model::{Domain, Note, Outcome};
 use holdfast_store::{Claimed, Error, Order, Products};
 
-use super::{Step, nothing_journaled, refusal, sealed_or_lost};
+use super::{Step, got_through, nothing_journaled, refusal, sealed_or_lost};
 use crate::dispatch::Shared;
 
 /// `AcmeChallengePreparing`: the answer is stored with the commit, before the CA is told.
@@ -12,14 +12,18 @@ pub(super) async fn prepare(shared: &Shared, claimed: &Claimed) -> Result<Step, 
     let Some(url) = order(shared, claimed).await?.and_then(|order| order.url) else {
         return Ok(nothing_journaled("order"));
     };
-    Ok(match shared.ca.proof(&url).await {
+    let (domain, asked) = (&claimed.domain, shared.ca.proof(&url).await);
+    if asked.is_ok() {
+        got_through(shared, domain).await;
+    }
+    Ok(match asked {
         Ok(Proof::Needed(challenge)) => Step {
             outcome: Outcome::ChallengeReady,
             products: Products { challenge: Some(challenge), ..Products::default() },
         },
-        Ok(Proof::Valid) => sealed(shared, &claimed.domain, Outcome::AlreadyAuthorized).await,
+        Ok(Proof::Valid) => sealed(shared, domain, Outcome::AlreadyAuthorized).await,
         Ok(Proof::Invalid(note)) => spent(note).into(),
-        Err(error) => refusal(shared, &claimed.domain, &error).await.into(),
+        Err(error) => refusal(shared, domain, &error).await.into(),
     })
 }
 
@@ -28,9 +32,13 @@ pub(super) async fn announce(shared: &Shared, claimed: &Claimed) -> Result<Step,
     let Some(challenge) = order(shared, claimed).await?.and_then(|order| order.challenge) else {
         return Ok(nothing_journaled("challenge"));
     };
+    let domain = &claimed.domain;
     Ok(match shared.ca.accept(&challenge).await {
-        Ok(()) => Outcome::ChallengeAccepted.into(),
-        Err(error) => refusal(shared, &claimed.domain, &error).await.into(),
+        Ok(()) => {
+            got_through(shared, domain).await;
+            Outcome::ChallengeAccepted.into()
+        }
+        Err(error) => refusal(shared, domain, &error).await.into(),
     })
 }
 
@@ -39,14 +47,18 @@ pub(super) async fn await_verdict(shared: &Shared, claimed: &Claimed) -> Result<
     let Some(challenge) = order(shared, claimed).await?.and_then(|order| order.challenge) else {
         return Ok(nothing_journaled("challenge"));
     };
-    Ok(match shared.ca.verdict(&challenge).await {
-        Ok(Verdict::Valid) => sealed(shared, &claimed.domain, Outcome::ChallengeValid).await,
+    let (domain, asked) = (&claimed.domain, shared.ca.verdict(&challenge).await);
+    if asked.is_ok() {
+        got_through(shared, domain).await;
+    }
+    Ok(match asked {
+        Ok(Verdict::Valid) => sealed(shared, domain, Outcome::ChallengeValid).await,
         Ok(Verdict::Pending { retry_after }) => {
             let retry_after = retry_after.map(|wait| shared.clock.now().plus(wait));
             Outcome::ChallengePending { retry_after }.into()
         }
         Ok(Verdict::Invalid(note)) => spent(note).into(),
-        Err(error) => refusal(shared, &claimed.domain, &error).await.into(),
+        Err(error) => refusal(shared, domain, &error).await.into(),
     })
 }
 

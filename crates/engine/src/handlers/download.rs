@@ -8,7 +8,7 @@ use holdfast_acme::{OrderStatus, Stuck, certificate};
 use holdfast_model::{Domain, Note, Outcome, Policy, Timestamp};
 use holdfast_store::{Claimed, Error, NewCertificate, Order, OrderTrouble, Products, Secret};
 
-use super::{Step, challenge, nothing_journaled, refusal};
+use super::{Step, challenge, got_through, nothing_journaled, refusal};
 use crate::dispatch::Shared;
 
 pub(super) async fn fetch(shared: &Shared, claimed: &Claimed) -> Result<Step, Error> {
@@ -17,13 +17,21 @@ pub(super) async fn fetch(shared: &Shared, claimed: &Claimed) -> Result<Step, Er
     };
     let trouble = order.trouble.clone();
     let Some(journal) = Journal::of(order) else { return Ok(nothing_journaled("key and CSR")) };
-    Ok(match journal.settle(shared).await {
+    let (domain, settled) = (&claimed.domain, journal.settle(shared).await);
+    // One that is valid has got through once its certificate is here.
+    if settled.as_ref().is_ok_and(|status| *status != OrderStatus::Valid) {
+        got_through(shared, domain).await;
+    }
+    Ok(match settled {
         Ok(OrderStatus::Valid) => match journal.download(shared, claimed).await {
-            Ok(certificate) => Step {
-                outcome: Outcome::CertificateIssued,
-                products: Products { certificate: Some(certificate), ..Products::default() },
-            },
-            Err(error) => failed(shared, &claimed.domain, trouble.as_ref(), &error).await,
+            Ok(certificate) => {
+                got_through(shared, domain).await;
+                Step {
+                    outcome: Outcome::CertificateIssued,
+                    products: Products { certificate: Some(certificate), ..Products::default() },
+                }
+            }
+            Err(error) => failed(shared, domain, trouble.as_ref(), &error).await,
         },
         Ok(OrderStatus::Invalid(note)) => Outcome::OrderGone { note }.into(),
         Ok(OrderStatus::Processing { retry_after }) => {
@@ -34,7 +42,7 @@ pub(super) async fn fetch(shared: &Shared, claimed: &Claimed) -> Result<Step, Er
         Ok(OrderStatus::Pending | OrderStatus::Ready) => {
             Outcome::OrderProcessing { retry_after: None }.into()
         }
-        Err(error) => failed(shared, &claimed.domain, trouble.as_ref(), &error).await,
+        Err(error) => failed(shared, domain, trouble.as_ref(), &error).await,
     })
 }
 

@@ -2,7 +2,7 @@
 //! the account's pause, budget and limit.
 
 use holdfast_acme::Class;
-use holdfast_model::{Domain, Note, Outcome};
+use holdfast_model::{Domain, Outcome, State};
 use holdfast_store::{Claimed, Error, Products};
 
 use super::{Step, challenge, sealed_or_lost};
@@ -23,7 +23,7 @@ pub(super) async fn place(shared: &Shared, claimed: &Claimed) -> Result<Step, Er
     let Some(_alone) = shared.way.leave().await else { return Ok(Outcome::CaWaits.into()) };
     match shared.ca.new_order(&claimed.domain.name, replaces.as_deref()).await {
         Ok(order) => {
-            shared.way.ordered(claimed.domain.id);
+            shared.way.ordered(shared, claimed.domain.id).await;
             Ok(Step {
                 outcome: Outcome::OrderCreated,
                 products: Products { order_url: Some(order.url), ..Products::default() },
@@ -51,22 +51,20 @@ async fn refused(shared: &Shared, domain: &Domain, error: &holdfast_acme::Error)
                 Waits::Name(until) => Outcome::Deferred { until, note: said.note },
             }
         }
-        Class::AccountUnusable(note) => {
+        Class::AccountUnusable(note) | Class::ActionRequired(note) => {
             shared.way.stopped(shared, &note).await;
             Outcome::CaWaits
         }
-        Class::Trouble(note) if is_the_cas(&note) && !shared.way.is_its_own(domain.id) => {
+        // Nobody answered, or somebody who could not: the next name would fare no better.
+        Class::Unavailable(note) if !shared.way.is_its_own(domain.id, State::AcmeOrdering) => {
             shared.way.failed(shared, &note).await;
             Outcome::CaWaits
         }
-        Class::Trouble(note) | Class::AccountGone(note) | Class::OrderGone(note) => {
-            Outcome::Trouble { note }
-        }
+        Class::Unavailable(note)
+        | Class::Doubtful(note)
+        | Class::Trouble(note)
+        | Class::AccountGone(note)
+        | Class::OrderGone(note) => Outcome::Trouble { note },
         Class::Hopeless(note) => Outcome::Hopeless { note },
     }
-}
-
-/// Nobody answered, or somebody who could not: that is no fault of this domain's, and the next one would fare no better.
-fn is_the_cas(note: &Note) -> bool {
-    matches!(note.code.as_ref(), "ca-unreachable" | "acme-server")
 }

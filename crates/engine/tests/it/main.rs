@@ -11,6 +11,7 @@ mod kit;
 mod lanes;
 mod lie;
 mod life;
+mod outage;
 mod removal;
 mod renewal;
 mod retry;

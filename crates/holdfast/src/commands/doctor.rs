@@ -64,16 +64,15 @@ async fn configured(config: &Config) -> Vec<Finding> {
     let mut findings =
         vec![Finding::good("configuration", "every key is known and fits the others")];
     findings.extend(tls::look(config));
-    let (database, redis, authority, names, listeners) = tokio::join!(
-        database::look(config),
+    let (redis, authority, names, listeners) = tokio::join!(
         cluster::redis(config),
         authority::look(&config.acme),
         names::look(&config.dns),
         listener::look(config),
     );
-    findings.extend(database);
+    findings.extend(database::look(config, authority.terms.as_deref()).await);
     findings.extend(redis);
-    findings.extend(authority);
+    findings.extend(authority.findings);
     findings.extend(names);
     findings.extend(listeners);
     findings.extend(disk::look(config));

@@ -50,6 +50,17 @@ pub struct QueueFacts {
     pub next_slot_at: Option<Timestamp>,
 }
 
+/// The CA fails, whatever it is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CaFacts {
+    /// Since when.
+    pub since: Timestamp,
+    /// How, in the words of the replica that met it.
+    pub note: Note,
+    /// When it is asked for an order again.
+    pub next_attempt_at: Option<Timestamp>,
+}
+
 /// What the CA wants left alone, and this name with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitFacts {
@@ -109,6 +120,8 @@ pub struct Facts {
     pub dns_is_right: bool,
     /// Its place in the queue, while it waits there.
     pub queue: Option<QueueFacts>,
+    /// How the CA fails, if it does.
+    pub ca: Option<CaFacts>,
     /// What keeps it out of the queue.
     pub wait: Option<WaitFacts>,
     /// Its edges.

@@ -16,7 +16,7 @@ pub(super) fn failed(domain: &Domain, facts: &Facts) -> Answer {
         _ if note.code.starts_with("dns-") => return dns::dns(domain, facts),
         _ => {}
     }
-    let (who, remedy) = advice(&note.code);
+    let (who, remedy) = remedy(note);
     let summary = format!("{} is in {}: {}", domain.name, domain.state, note.detail);
     Answer::new(mover(domain, who), &note.code, summary, format!("{remedy} {}", again(domain)))
 }
@@ -64,6 +64,22 @@ fn again(domain: &Domain) -> String {
     }
 }
 
+/// Who can mend a cause, and how; where the CA named a page for that, with its address.
+pub(super) fn remedy(note: &Note) -> (Who, String) {
+    match note.link() {
+        Some(link) if note.code == Note::CA_TERMS => {
+            let fix = format!(
+                "Open {link} and do what the CA asks there, such as agreeing to its new terms; orders go on by themselves within ten minutes."
+            );
+            (Who::Operator, fix)
+        }
+        _ => {
+            let (who, fix) = advice(&note.code);
+            (who, fix.to_owned())
+        }
+    }
+}
+
 /// Who can mend a cause, and how; when it is tried again is said by whoever knows the state.
 pub(super) fn advice(code: &str) -> (Who, &'static str) {
     match code {
@@ -90,9 +106,13 @@ pub(super) fn advice(code: &str) -> (Who, &'static str) {
             Who::Operator,
             "Unpause the name at the address in the CA's words, then `holdfast domain retry NAME`.",
         ),
-        "acme-rate-limited" | "acme-server" | "ca-unreachable" | "timed-out" => {
+        "acme-rate-limited" | Note::CA_SERVER | Note::CA_UNREACHABLE | "timed-out" => {
             (Who::Ca, "See the CA's status page if it lasts.")
         }
+        Note::CA_NOT_ACME => (
+            Who::Ca,
+            "If it lasts, see the CA's status page, and that no proxy answers in the CA's place.",
+        ),
         "incomplete-chain" => (
             Who::Ca,
             "The certificate is downloaded with the same order, and what is served now stays; ask the CA if it lasts.",

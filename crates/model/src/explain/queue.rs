@@ -1,8 +1,8 @@
 //! A domain that waits for an order.
 
-use super::failure::advice;
+use super::failure::remedy;
 use super::{Answer, QueueFacts, Who, wait, working};
-use crate::{Domain, Facts, Timestamp};
+use crate::{Domain, Facts, Note, Timestamp};
 
 pub(super) fn queued(domain: &Domain, facts: &Facts) -> Answer {
     if let Some(held) = &facts.wait {
@@ -11,6 +11,7 @@ pub(super) fn queued(domain: &Domain, facts: &Facts) -> Answer {
     let Some(queue) = &facts.queue else { return wait::waiting(domain) };
     match (queue.paused_until, queue.next_slot_at) {
         (Some(_), _) => paused(domain, queue),
+        (None, _) if facts.ca.is_some() => waits_for_the_ca(domain, queue, facts),
         (None, Some(until)) => {
             let why = "the order budget of this CA account is spent";
             let fix = "Nothing: the queue drains at the CA's pace, renewals first.";
@@ -18,6 +19,22 @@ pub(super) fn queued(domain: &Domain, facts: &Facts) -> Answer {
         }
         (None, None) if queue.pause_reason.is_some() => paused(domain, queue),
         (None, None) => working(domain),
+    }
+}
+
+fn waits_for_the_ca(domain: &Domain, queue: &QueueFacts, facts: &Facts) -> Answer {
+    let Some(ca) = &facts.ca else { return working(domain) };
+    let (who, remedy) = remedy(&ca.note);
+    let why = format!("the CA has failed since {} ({})", ca.since, ca.note.detail);
+    let fix = goes_on(who, remedy);
+    in_line(domain, queue, ca.next_attempt_at, Answer::new(who, &ca.note.code, why, fix))
+}
+
+/// What is to be done while the queue stands still.
+fn goes_on(who: Who, remedy: String) -> String {
+    match who {
+        Who::Ca => format!("Nothing: the queue goes on by itself. {remedy}"),
+        _ => remedy,
     }
 }
 
@@ -36,12 +53,8 @@ fn paused(domain: &Domain, queue: &QueueFacts) -> Answer {
             )
         }
         code => {
-            let (who, fix) = advice(code);
-            let fix = match who {
-                Who::Ca => format!("Nothing: the queue goes on by itself. {fix}"),
-                _ => fix.to_owned(),
-            };
-            Answer::new(who, code, words, fix)
+            let (who, remedy) = remedy(&Note::parse(reason));
+            Answer::new(who, code, words, goes_on(who, remedy))
         }
     };
     in_line(domain, queue, queue.paused_until, answer)

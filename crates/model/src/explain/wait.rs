@@ -1,21 +1,24 @@
 //! A domain that waits because the CA refuses it for now. Others go on.
 
-use super::failure::advice;
-use super::{Answer, Who, working};
-use crate::{Domain, Note, WaitFacts, WaitScope, url_in};
+use super::failure::{advice, remedy};
+use super::{Answer, Who, at, working};
+use crate::{Domain, Facts, Note, WaitFacts, WaitScope, url_in};
 
-/// On its way, and perhaps told to wait with an order open.
-pub(super) fn held_up(domain: &Domain) -> Answer {
-    let until = domain.next_attempt_at;
-    let (Some(note), Some(until)) = (domain.last_error.as_ref().filter(is_the_cas), until) else {
-        return working(domain);
-    };
-    let (who, remedy) = advice(&note.code);
+/// In the middle of an order: what the CA said last, to this domain or to any.
+pub(super) fn at_the_ca(domain: &Domain, facts: &Facts) -> Answer {
+    let ca = facts.ca.as_ref();
+    let own = domain.last_error.as_ref().filter(is_the_cas);
+    let Some(note) = own.or(ca.map(|ca| &ca.note)) else { return working(domain) };
+    let since = ca.map_or_else(String::new, |ca| format!(" (failing since {})", ca.since));
     let said = note.detail.trim_end_matches('.');
-    let summary = format!("{} is in {} and goes on at {until}: {said}.", domain.name, domain.state);
+    let summary = format!(
+        "{} is in {} and waits for the CA{since}: {said}. No attempt is lost to the CA's own trouble.",
+        domain.name, domain.state
+    );
+    let (who, remedy) = remedy(note);
     let fix = match who {
-        Who::Ca => format!("Nothing: it goes on by itself. {remedy}"),
-        _ => remedy.to_owned(),
+        Who::Ca => format!("Nothing: it goes on by itself{}. {remedy}", at(domain)),
+        _ => remedy,
     };
     Answer::new(who, &note.code, summary, fix)
 }
@@ -84,10 +87,7 @@ pub(super) fn waiting(domain: &Domain) -> Answer {
     }
 }
 
-/// Did the CA ask for a wait? A cause of an earlier phase says nothing of what is waited for now.
+/// Did the CA ask for a wait, or fail? A cause of an earlier phase says nothing of what is waited for now.
 fn is_the_cas(note: &&Note) -> bool {
-    matches!(
-        note.code.as_ref(),
-        "acme-rate-limited" | "acme-paused" | "acme-server" | "ca-unreachable"
-    )
+    note.is_of_the_ca() || note.code == "acme-paused"
 }

@@ -1,8 +1,8 @@
 //! Every state is explained: a cause, a fix, somebody to act.
 
 use holdfast_model::{
-    EdgeFacts, EdgeTrouble, Facts, Note, Obstacle, QueueFacts, QueuePlace, State, Timestamp,
-    WaitFacts, WaitScope, Who, explain,
+    CaFacts, EdgeFacts, EdgeTrouble, Facts, Note, Obstacle, QueueFacts, QueuePlace, State,
+    Timestamp, WaitFacts, WaitScope, Who, explain,
 };
 
 use crate::kit::domain;
@@ -214,4 +214,62 @@ fn a_poison_domain_is_named() {
     let mut domain = domain(State::DnsVerifying);
     domain.lapses = 20;
     assert_eq!(explain(&domain, &Facts::default()).cause, "claims-lapse");
+}
+
+/// As a replica noted it.
+fn ca_fails() -> CaFacts {
+    CaFacts {
+        since: Timestamp::from_seconds(1_800_000_000),
+        note: Note::parse("ca-not-acme: replica `one` says: the CA answered with a page"),
+        next_attempt_at: Some(Timestamp::from_seconds(1_800_000_120)),
+    }
+}
+
+#[test]
+fn an_outage_of_the_ca_is_told_in_every_state_at_the_ca() {
+    for state in [
+        State::AcmeOrdering,
+        State::AcmeOrderCreated,
+        State::AcmeChallengePreparing,
+        State::AcmeChallengePrepared,
+        State::AcmeChallengeValidating,
+        State::AcmeChallengeValidated,
+        State::CertificateDownloading,
+    ] {
+        let queue = QueueFacts {
+            place: QueuePlace::At(2),
+            paused_until: None,
+            pause_reason: None,
+            next_slot_at: None,
+        };
+        let queue = (state == State::AcmeOrdering).then_some(queue);
+        let facts = Facts { ca: Some(ca_fails()), queue, ..Facts::default() };
+        let answer = explain(&domain(state), &facts);
+        assert_eq!((answer.who, answer.cause.as_str()), (Who::Ca, "ca-not-acme"), "{state}");
+        assert!(answer.summary.contains("2027-01-15T08:00:00Z"), "{}", answer.summary);
+        assert!(answer.summary.contains("replica `one`"), "{}", answer.summary);
+        assert!(answer.next_attempt_at.is_some());
+    }
+    // What this very domain met comes first.
+    let mut met = domain(State::CertificateDownloading);
+    met.last_error = Some(Note::new("acme-server", "the CA said 500"));
+    assert_eq!(explain(&met, &Facts::default()).cause, "acme-server");
+}
+
+#[test]
+fn where_the_ca_names_a_page_the_fix_is_to_open_it() {
+    let note = Note::new("acme-terms", "new terms").with_link("https://ca.example/terms/2");
+    let queue = QueueFacts {
+        place: QueuePlace::At(1),
+        paused_until: Some(Timestamp::from_seconds(1_900_000_000)),
+        pause_reason: Some(note.to_string()),
+        next_slot_at: None,
+    };
+    let facts = Facts { queue: Some(queue), ..Facts::default() };
+    let answer = explain(&domain(State::AcmeOrdering), &facts);
+    assert_eq!((answer.who, answer.cause.as_str()), (Who::Operator, "acme-terms"));
+    assert!(answer.fix.contains("Open https://ca.example/terms/2 and"), "{}", answer.fix);
+    for text in ["a <javascript:alert(1)>", "no link", "open <https://ca.example", ">"] {
+        assert_eq!(Note::new("acme-terms", text).link(), None, "{text}");
+    }
 }

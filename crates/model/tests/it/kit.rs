@@ -63,6 +63,7 @@ pub(crate) fn outcome(kind: OutcomeKind, at: Option<Timestamp>) -> Outcome {
         OutcomeKind::Deferred => {
             Outcome::Deferred { note, until: at.unwrap_or(Timestamp::from_seconds(0)) }
         }
+        OutcomeKind::CaUnavailable => Outcome::CaUnavailable { note, retry_after: at },
         OutcomeKind::ChallengeReady => Outcome::ChallengeReady,
         OutcomeKind::AlreadyAuthorized => Outcome::AlreadyAuthorized,
         OutcomeKind::ChallengeAccepted => Outcome::ChallengeAccepted,

@@ -351,3 +351,72 @@ fn a_lost_challenge_needs_a_new_order_and_a_troubled_one_does_not() {
     walk(&mut troubled, &[outcome(OutcomeKind::Trouble, None), Outcome::TimeToRetry]);
     assert_eq!((troubled.state, troubled.order_open), (State::AcmeChallengePreparing, true));
 }
+
+/// A CA that gives no ACME answer for a hundred minutes: in every state at the CA.
+#[test]
+fn an_outage_of_the_ca_costs_no_attempt_no_rung_and_no_time() {
+    let note = holdfast_model::Note::new("ca-not-acme", "the CA answered with a page");
+    let away = Outcome::CaUnavailable { note, retry_after: None };
+    for state in [
+        State::AcmeChallengePreparing,
+        State::AcmeChallengePrepared,
+        State::AcmeChallengeValidating,
+        State::CertificateDownloading,
+    ] {
+        let mut domain = domain(state);
+        domain.order_open = true;
+        let (start, mut waits) = (domain.entered_at, Vec::new());
+        loop {
+            let now = domain.next_attempt_at.unwrap();
+            if now.since(start) > Duration::from_secs(6_000) {
+                break;
+            }
+            let passed = walk(&mut domain, std::slice::from_ref(&away));
+            assert_eq!(passed, [state], "an outage wrote history");
+            waits.push(domain.next_attempt_at.unwrap().since(now).as_secs());
+        }
+        assert_eq!((domain.attempt, domain.failures, domain.order_open), (0, 0, true));
+        assert!(waits[0] <= 3 && waits.iter().all(|wait| *wait <= 144), "{waits:?}");
+        assert!(waits.len() < 70 && waits.is_sorted_by(|a, b| *a <= b + b / 2), "{waits:?}");
+        let (pending, steps) = match state {
+            State::AcmeChallengeValidating => (Outcome::ChallengePending { retry_after: None }, 29),
+            State::CertificateDownloading => (Outcome::OrderProcessing { retry_after: None }, 29),
+            _ => continue,
+        };
+        walk(&mut domain, &vec![pending; steps]);
+        assert_eq!(domain.state, state, "the outage used up the state's own time");
+    }
+}
+
+#[test]
+fn an_outage_ends_on_the_ladder_after_a_day() {
+    let note = holdfast_model::Note::new("ca-unreachable", "no route");
+    let mut domain = domain(State::CertificateDownloading);
+    let start = domain.entered_at;
+    let far = start.plus(Duration::from_secs(90 * 86_400));
+    let away = Outcome::CaUnavailable { note, retry_after: Some(far) };
+    while domain.state == State::CertificateDownloading {
+        walk(&mut domain, std::slice::from_ref(&away));
+    }
+    assert_eq!((domain.state, domain.failures), (State::CertificateDownloadFailed, 1));
+    let hours = domain.entered_at.since(start).as_secs() / 3_600;
+    assert!((24..=25).contains(&hours), "{hours}: the CA may not ask for a wait of months");
+}
+
+/// A CA that fails at every other request keeps nobody for ever.
+#[test]
+fn outages_that_come_and_go_end_too() {
+    let note = holdfast_model::Note::new("acme-server", "500");
+    let mut domain = domain(State::CertificateDownloading);
+    let both = [
+        Outcome::CaUnavailable { note, retry_after: None },
+        Outcome::OrderProcessing { retry_after: None },
+    ];
+    for _ in 0..400 {
+        walk(&mut domain, &both);
+        if domain.state != State::CertificateDownloading {
+            return;
+        }
+    }
+    panic!("it never ended");
+}

@@ -21,7 +21,7 @@ fn the_limits_are_the_snapshot() {
             text += &format!("{:<28} {limits:?}\n", state.as_str());
         }
     }
-    text += &format!("{:?}\n{:?}\n", policy.ladder, policy.renewal);
+    text += &format!("{:?}\n{:?}\n{:?}\n", policy.outage, policy.ladder, policy.renewal);
     insta::assert_snapshot!("limits", text);
 }
 

@@ -53,6 +53,7 @@ async fn decided(state: &AppState, trouble: Option<&Trouble>) -> Result<Vec<Aler
     let staying = staying(state, &counts).await?;
     let samples = samples(state, &counts).await?;
     let account = state.store.account(&state.directory, state.limits).await?;
+    let terms = state.store.terms(&state.directory).await?;
     let edges = match state.edges_in_use {
         true => state.store.edges().await?,
         false => Vec::new(),
@@ -76,6 +77,7 @@ async fn decided(state: &AppState, trouble: Option<&Trouble>) -> Result<Vec<Aler
         webhooks: &webhooks,
         account: account.as_ref(),
         waits: &waits,
+        terms: terms.as_ref(),
         lag: &lag,
         hindered: state.store.shortage(),
         clock_step: state.cluster.clock().recent_step(),

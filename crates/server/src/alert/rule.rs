@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use holdfast_model::{ClockStep, Domain, State, Timestamp, WaitScope, url_in};
+use holdfast_model::{ClockStep, Domain, Note, State, Timestamp, WaitScope, url_in};
 use holdfast_store::{
-    Account, COUNTED, CaWait, Edge, Ending, LateIssues, OpenTransaction, PROXY_DOWN, Webhook,
+    Account, COUNTED, CaWait, Edge, Ending, LateIssues, OpenTransaction, PROXY_DOWN, Terms, Webhook,
 };
 
 use super::{Alert, Facts, SHOWN, Severity};
@@ -24,6 +24,12 @@ const UNREAD: Duration = Duration::from_secs(60);
 
 /// An edge may be busy for this long.
 const BEHIND: Duration = Duration::from_secs(5 * 60);
+
+/// A CA may be away for this long.
+const CA_FAILING: Duration = Duration::from_secs(60);
+
+/// Changed terms are told for this long.
+const TERMS_ARE_NEWS: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// A receiver may be down for this long.
 const UNDELIVERED: Duration = Duration::from_secs(15 * 60);
@@ -313,6 +319,50 @@ pub(super) fn webhook(facts: &Facts<'_>, webhook: &Webhook) -> Option<Alert> {
             "`holdfast webhook show {id}` says what it answered; it is tried for three days."
         ),
         subject: id,
+        domains: Vec::new(),
+    })
+}
+
+/// The CA gives no orders, or nobody here can reach it: told once it has lasted.
+pub(super) fn ca_fails(account: &Account, now: Timestamp) -> Option<Alert> {
+    let since = account.failing_since.filter(|since| now.since(*since) >= CA_FAILING)?;
+    let note = Note::parse(account.failure.as_deref().unwrap_or_default());
+    let (code, fix) = match note.is_of_the_ca() {
+        true => (
+            "ca-unreachable",
+            "See the CA's status page, and that the replica named may reach the CA; domains wait without losing a try, and go on by themselves.",
+        ),
+        false => (
+            "ca-refusing",
+            "Mend what the replica named says, mostly in [acme]; `holdfast doctor` says more. Domains go on by themselves.",
+        ),
+    };
+    Some(Alert {
+        code,
+        severity: Severity::Critical,
+        subject: account.directory.clone(),
+        detail: format!("The CA has failed since {since}: {}", note.detail),
+        fix: fix.to_owned(),
+        domains: Vec::new(),
+    })
+}
+
+/// Terms that took the place of others that had been agreed to.
+pub(super) fn other_terms(terms: &Terms, now: Timestamp) -> Option<Alert> {
+    let before = terms.replaced.as_deref()?;
+    if now.since(terms.seen_at) > TERMS_ARE_NEWS {
+        return None;
+    }
+    Some(Alert {
+        code: "ca-terms-changed",
+        severity: Severity::Warning,
+        subject: terms.directory.clone(),
+        detail: format!(
+            "The CA has had other terms of service since {}: {} instead of {before}, which were agreed to.",
+            terms.seen_at, terms.url
+        ),
+        fix: "Read them. `agree_terms = true` in [acme] agrees to them too; this alert ends after 30 days."
+            .to_owned(),
         domains: Vec::new(),
     })
 }

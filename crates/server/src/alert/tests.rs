@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use holdfast_model::{DomainId, Hostname, Note, WaitScope};
 use holdfast_store::{
-    AccountId, COUNTED, CaWait, EdgeAgent, EdgeId, EventCursor, Expiring, LateIssue,
-    OpenTransaction, Revision, Secret, TransactionOwner, WebhookId,
+    COUNTED, CaWait, EdgeAgent, EdgeId, EventCursor, Expiring, LateIssue, OpenTransaction,
+    Revision, TransactionOwner, WebhookId,
 };
 use uuid::Uuid;
 
@@ -65,6 +65,7 @@ fn quiet() -> Facts<'static> {
         behind: &[],
         webhooks: &[],
         account: None,
+        terms: None,
         log_bytes: 0,
         trouble: None,
         hindered: None,
@@ -311,12 +312,11 @@ fn wait(scope: WaitScope, key: &str, reason: &str) -> CaWait {
     CaWait { scope, key: key.to_owned(), until: at, reason: reason.to_owned(), noted_at: at }
 }
 
-#[test]
-fn what_the_ca_has_paused_is_told_with_the_address_that_ends_it() {
-    let account = Account {
-        id: AccountId(Uuid::nil()),
-        directory: "https://ca.test/directory".to_owned(),
-        key: Secret::from(String::new()),
+fn account() -> Account {
+    Account {
+        id: holdfast_store::AccountId(Uuid::nil()),
+        directory: "https://ca.example/dir".into(),
+        key: "key".to_owned().into(),
         next_key: None,
         email: None,
         url: None,
@@ -324,9 +324,17 @@ fn what_the_ca_has_paused_is_told_with_the_address_that_ends_it() {
         pause_reason: None,
         unusable: None,
         pin: None,
+        failing_since: None,
+        failure: None,
+        asked_again_at: None,
         next_slot_at: None,
         orders_left: None,
-    };
+    }
+}
+
+#[test]
+fn what_the_ca_has_paused_is_told_with_the_address_that_ends_it() {
+    let account = account();
     check(&Facts { account: Some(&account), ..quiet() }, &[]);
     let words = "the CA refused the order: paused. Please visit: https://ca.test/unpause?jwt=a.b (rateLimited) [429]";
     let waits = [
@@ -340,4 +348,43 @@ fn what_the_ca_has_paused_is_told_with_the_address_that_ends_it() {
     assert!(told[0].fix.contains("https://ca.test/unpause?jwt=a.b,"), "{}", told[0].fix);
     assert_eq!(told[0].domains, ["shop.test"]);
     assert_eq!(told[1].domains, ["limited.test"]);
+}
+
+#[test]
+fn a_ca_that_fails_is_told_after_a_minute_with_who_says_so() {
+    let failing = |seconds: u64, code: &str| Account {
+        failing_since: Some(ago(seconds)),
+        failure: Some(format!("{code}: replica `one` says: the CA answered with a page")),
+        ..account()
+    };
+    let short = failing(59, "ca-not-acme");
+    check(&Facts { account: Some(&short), ..quiet() }, &[]);
+    let long = failing(60, "ca-not-acme");
+    let told = alerts(&Facts { account: Some(&long), ..quiet() }).remove(0);
+    assert_eq!((told.code, told.severity), ("ca-unreachable", Severity::Critical));
+    assert!(told.detail.contains(&ago(60).to_string()), "{told:?}");
+    assert!(told.detail.contains("replica `one` says: the CA answered"), "{told:?}");
+    let profile = failing(60, "acme-profile");
+    check(&Facts { account: Some(&profile), ..quiet() }, &["ca-refusing"]);
+    // Who waits for it is not stuck; who waits for something else is.
+    let stay = |state| (state, vec![domain(1, state, 1)]);
+    let staying = [stay(State::CertificateDownloading), stay(State::DnsVerifying)];
+    let facts = Facts { staying: &staying, ..quiet() };
+    check(&facts, &["stuck", "stuck"]);
+    check(&Facts { account: Some(&long), ..facts }, &["stuck", "ca-unreachable"]);
+}
+
+#[test]
+fn changed_terms_are_told_for_a_month() {
+    let terms = |days: u64, replaced: Option<&str>| Terms {
+        directory: "https://ca.example/dir".into(),
+        url: "https://ca.example/2".into(),
+        seen_at: ago(days * 86_400),
+        agreed_at: Some(ago(days * 86_400)),
+        replaced: replaced.map(ToOwned::to_owned),
+    };
+    check(&Facts { terms: Some(&terms(1, None)), ..quiet() }, &[]);
+    let changed = terms(1, Some("https://ca.example/1"));
+    check(&Facts { terms: Some(&changed), ..quiet() }, &["ca-terms-changed"]);
+    check(&Facts { terms: Some(&terms(31, Some("https://ca.example/1"))), ..quiet() }, &[]);
 }

@@ -129,6 +129,8 @@ fn account(text: &mut Text, installation: &Installation) {
     let is_unusable = account.unusable.is_some();
     let help = "Whether the CA does not accept the account, so that nothing is ordered.";
     text.one("holdfast_account_unusable", help, bit(is_unusable));
+    let help = "Whether the CA fails, whatever it is asked for.";
+    text.one("holdfast_ca_failing", help, bit(account.failing_since.is_some()));
     let pause = account.paused_until.filter(|_| !is_unusable).map(|until| until.since(now));
     let pause = pause.unwrap_or_default();
     let help = "How long the CA still wants to be left alone.";

@@ -124,6 +124,27 @@ async fn a_name_that_the_ca_has_paused_is_told_with_the_address_that_ends_it() {
 }
 
 #[tokio::test]
+async fn a_ca_that_fails_is_told_with_since_when_and_who_says_so() {
+    let kit = Kit::new().await;
+    kit.add("shop.example.com").await;
+    let account = account(&kit).await;
+    queued(&kit).await;
+    let failure = "ca-not-acme: replica `one` says: it said 404 Not Found, with a web page";
+    kit.store.account_failing(account.id, failure, Duration::from_secs(60)).await.unwrap();
+    let why = explain(&kit).await;
+    assert_eq!((&why["cause"], &why["who"]), (&json!("ca-not-acme"), &json!("ca")), "{why}");
+    let noted = kit.store.account(DIRECTORY, LIMITS).await.unwrap().unwrap();
+    let (since, again) = (noted.failing_since.unwrap(), noted.asked_again_at.unwrap());
+    assert_eq!(why["next_attempt_at"], json!(again.to_string()), "{why}");
+    let summary = why["summary"].as_str().unwrap();
+    assert!(summary.contains(&since.to_string()) && summary.contains("replica `one`"), "{why}");
+    let ca = check(&why, "ca");
+    assert!(ca["ok"] == false && ca["seen"].as_str().unwrap().contains("404 Not Found"), "{ca}");
+    kit.store.account_answers(account.id).await.unwrap();
+    assert_eq!(check(&explain(&kit).await, "ca")["ok"], true);
+}
+
+#[tokio::test]
 async fn silence_of_dns_is_said_and_not_blamed() {
     let kit = Kit::new().await;
     kit.add("shop.example.com").await;

@@ -373,6 +373,8 @@ async fn accounts(store: &SharedStore, raw: &impl AsyncFn(&'static str)) {
     store.mark_account(id, Some("it is deactivated")).await.unwrap();
     store.pin_issuer(id, "the issuer").await.unwrap();
     store.unpin_issuer(id).await.unwrap();
+    store.account_failing(id, "ca-unreachable: no route", Duration::from_secs(2)).await.unwrap();
+    store.account_answers(id).await.unwrap();
     store.account_forgotten(id).await.unwrap();
     store.keep_terms(DIRECTORY, "https://ca.test/terms", true).await.unwrap();
     store.terms(DIRECTORY).await.unwrap();

@@ -9,13 +9,13 @@ use uuid::Uuid;
 use super::{PostgresStore, micros, sql};
 use crate::{
     Account, AccountId, Accounts, Error, NewAccount, OrderLimits, Result, Secret, Terms, Topic,
-    query::account::{FORGOTTEN, JOURNAL_NEXT, MARK, NEXT, PIN, REGISTERED, TERMS, UNPIN},
-    row::{Fields as _, account, terms},
+    query::account::{ANSWERS, FORGOTTEN, JOURNAL_NEXT, MARK, NEXT, PIN, REGISTERED, TERMS, UNPIN},
+    row::{FAILURE_COUNTS, Fields as _, account, terms},
     seal::Place,
 };
 
 const READ: &str = "
-    SELECT a.id, a.directory, a.email, a.url, a.paused_until, a.paused_at, a.pause_reason, a.unusable, a.pin, a.budget_at, clock_timestamp() AS now, k.value AS key, n.value AS next_key FROM acme_account a
+    SELECT a.id, a.directory, a.email, a.url, a.paused_until, a.paused_at, a.pause_reason, a.unusable, a.pin, a.failing_since, a.failure, a.asked_again_at, a.budget_at, clock_timestamp() AS now, k.value AS key, n.value AS next_key FROM acme_account a
     JOIN sealed k ON k.owner = 'account' AND k.id = a.id
     LEFT JOIN sealed n ON n.owner = 'account-next' AND n.id = a.id
     WHERE a.directory = $1";
@@ -37,11 +37,19 @@ const PAUSE: &str = "
     WHERE id = $1 AND (paused_until IS NULL OR paused_at > clock_timestamp()
         OR paused_until < clock_timestamp() + $2 * interval '1 microsecond')";
 
+/// Where nobody has said so for long, it begins anew.
+const FAILING: &str = "
+    UPDATE acme_account SET failure = $2, asked_again_at = clock_timestamp() + $3 * interval '1 microsecond',
+        failing_since = CASE WHEN failing_since IS NULL OR failing_since > clock_timestamp()
+            OR asked_again_at < clock_timestamp() - $4 * interval '1 microsecond' THEN clock_timestamp() ELSE failing_since END
+    WHERE id = $1";
+
 const KEEP_TERMS: &str = "
     INSERT INTO terms AS t (directory, url, seen_at, agreed_at)
     VALUES ($1, $2, clock_timestamp(), CASE WHEN $3 THEN clock_timestamp() END)
     ON CONFLICT (directory) DO UPDATE SET url = EXCLUDED.url, seen_at = EXCLUDED.seen_at,
-        agreed_at = CASE WHEN $3 THEN EXCLUDED.agreed_at WHEN t.url = EXCLUDED.url THEN t.agreed_at END";
+        agreed_at = CASE WHEN $3 THEN EXCLUDED.agreed_at WHEN t.url = EXCLUDED.url THEN t.agreed_at END,
+        replaced = CASE WHEN t.url <> EXCLUDED.url AND t.agreed_at IS NOT NULL THEN t.url ELSE t.replaced END";
 
 #[async_trait]
 impl Accounts for PostgresStore {
@@ -125,6 +133,20 @@ impl Accounts for PostgresStore {
     async fn unpin_issuer(&self, id: AccountId) -> Result<()> {
         let forget = self.pool.execute("unpin an issuer", sql(UNPIN).bind(id.0));
         found(around(Point::STORE_ACCOUNT_REGISTERED, forget).await?.rows_affected())
+    }
+
+    async fn account_failing(&self, id: AccountId, failure: &str, wait: Duration) -> Result<()> {
+        let statement =
+            sql(FAILING).bind(id.0).bind(failure).bind(micros(wait)).bind(micros(FAILURE_COUNTS));
+        around(Point::STORE_PAUSE, self.pool.execute("note how the CA fails", statement)).await?;
+        Ok(())
+    }
+
+    async fn account_answers(&self, id: AccountId) -> Result<()> {
+        let statement = sql(ANSWERS).bind(id.0);
+        around(Point::STORE_PAUSE, self.pool.execute("note that the CA answers", statement))
+            .await?;
+        Ok(())
     }
 
     async fn terms(&self, directory: &str) -> Result<Option<Terms>> {

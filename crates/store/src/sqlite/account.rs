@@ -9,8 +9,8 @@ use uuid::Uuid;
 use super::{SqliteStore, add::SEAL, now, sql, time};
 use crate::{
     Account, AccountId, Accounts, Error, NewAccount, OrderLimits, Result, Secret, Terms, Topic,
-    query::account::{FORGOTTEN, JOURNAL_NEXT, MARK, NEXT, PIN, REGISTERED, TERMS, UNPIN},
-    row::{Fields as _, account, terms},
+    query::account::{ANSWERS, FORGOTTEN, JOURNAL_NEXT, MARK, NEXT, PIN, REGISTERED, TERMS, UNPIN},
+    row::{FAILURE_COUNTS, Fields as _, account, terms},
     seal::Place,
 };
 
@@ -26,10 +26,16 @@ const DROP_NEXT: &str = "DELETE FROM sealed WHERE owner = 'account-next' AND id 
 const PAUSE: &str = "
     UPDATE acme_account SET paused_until = $2, pause_reason = $3, paused_at = $4
     WHERE id = $1 AND (paused_until IS NULL OR paused_at > $4 OR paused_until < $2)";
+/// Where nobody has said so for long, it begins anew. `$5` is now, `$4` how long ago is too long.
+const FAILING: &str = "
+    UPDATE acme_account SET failure = $2, asked_again_at = $3,
+        failing_since = CASE WHEN failing_since IS NULL OR failing_since > $5 OR asked_again_at < $4 THEN $5 ELSE failing_since END
+    WHERE id = $1";
 const KEEP_TERMS: &str = "
     INSERT INTO terms (directory, url, seen_at, agreed_at) VALUES ($1, $2, $4, CASE WHEN $3 THEN $4 END)
     ON CONFLICT (directory) DO UPDATE SET seen_at = excluded.seen_at,
-        agreed_at = CASE WHEN $3 THEN excluded.agreed_at WHEN url = excluded.url THEN agreed_at END, url = excluded.url";
+        agreed_at = CASE WHEN $3 THEN excluded.agreed_at WHEN url = excluded.url THEN agreed_at END,
+        replaced = CASE WHEN url <> excluded.url AND agreed_at IS NOT NULL THEN url ELSE replaced END, url = excluded.url";
 
 #[async_trait]
 impl Accounts for SqliteStore {
@@ -95,6 +101,21 @@ impl Accounts for SqliteStore {
     async fn unpin_issuer(&self, id: AccountId) -> Result<()> {
         let forget = self.writer.execute("unpin an issuer", sql(UNPIN).bind(id.0));
         found(around(Point::STORE_ACCOUNT_REGISTERED, forget).await?.rows_affected())
+    }
+
+    async fn account_failing(&self, id: AccountId, failure: &str, wait: Duration) -> Result<()> {
+        let now = now();
+        let (again, stale) = (now.plus(wait), now.minus(FAILURE_COUNTS));
+        let statement = sql(FAILING).bind(id.0).bind(failure).bind(time(again));
+        let statement = statement.bind(time(stale)).bind(time(now));
+        around(Point::STORE_PAUSE, self.writer.execute("note how the CA fails", statement)).await?;
+        Ok(())
+    }
+
+    async fn account_answers(&self, id: AccountId) -> Result<()> {
+        let note = self.writer.execute("note that the CA answers", sql(ANSWERS).bind(id.0));
+        around(Point::STORE_PAUSE, note).await?;
+        Ok(())
     }
 
     async fn terms(&self, directory: &str) -> Result<Option<Terms>> {

@@ -1,30 +1,89 @@
 //! The certificate authority: is it there, does it take us, and what are its terms?
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use holdfast_gateway::client::{Client, ClientConfig};
+use holdfast_model::Timestamp;
+use holdfast_store::{SharedStore, Terms};
 use http::Request;
 use serde_json::Value;
 
 use super::finding::Finding;
 use crate::{config::Acme, failure::chain, wiring};
 
-pub(super) async fn look(acme: &Acme) -> Vec<Finding> {
+/// What was seen of the CA from here.
+pub(super) struct Seen {
+    pub(super) findings: Vec<Finding>,
+    /// Where its terms of service are, as it says now.
+    pub(super) terms: Option<String>,
+}
+
+impl From<Finding> for Seen {
+    fn from(finding: Finding) -> Self {
+        Self { findings: vec![finding], terms: None }
+    }
+}
+
+pub(super) async fn look(acme: &Acme) -> Seen {
     let roots = match wiring::ca::roots(acme) {
         Ok(roots) => roots,
         Err(failure) => {
-            return vec![Finding::wrong("ca", failure.to_string(), "Mend acme.root_certificate.")];
+            return Finding::wrong("ca", failure.to_string(), "Mend acme.root_certificate.").into();
         }
     };
     if let Err(failure) = wiring::ca::issuer_roots(acme) {
-        return vec![Finding::wrong("ca", failure.to_string(), "Mend acme.issuer_roots.")];
+        return Finding::wrong("ca", failure.to_string(), "Mend acme.issuer_roots.").into();
     }
     match directory(acme.directory.as_str(), roots.map(String::into_bytes)).await {
-        Ok(directory) => judge(acme, &directory),
-        Err(why) => vec![Finding::wrong(
+        Ok(directory) => {
+            let terms = directory.pointer("/meta/termsOfService").and_then(Value::as_str);
+            Seen { findings: judge(acme, &directory), terms: terms.map(ToOwned::to_owned) }
+        }
+        Err(why) => Finding::wrong(
             "ca",
             why,
             "See that acme.directory is right and that this machine may reach it; for a private CA name its root in acme.root_certificate.",
-        )],
+        )
+        .into(),
+    }
+}
+
+/// What replicas keep of the CA: that it fails, and terms that it changed. `terms` is where they are now, where that is known.
+pub(super) async fn kept(store: &SharedStore, acme: &Acme, terms: Option<&str>) -> Vec<Finding> {
+    let directory = acme.directory.as_str();
+    let account = store.account(directory, wiring::ca::limits(acme)).await.ok().flatten();
+    let failing = account.and_then(|account| Some((account.failing_since?, account.failure?)));
+    let failing = failing.map(|(since, failure)| {
+        Finding::wrong(
+            "ca",
+            format!("it has failed since {since}: {failure}"),
+            "See the CA's status page, and that the replica named may reach it; domains go on by themselves.",
+        )
+    });
+    let (known, now) = (store.terms(directory).await.ok().flatten(), store.ping().await.ok());
+    let changed = known.zip(now).and_then(|(known, now)| changed_terms(&known, terms, now));
+    failing.into_iter().chain(changed).collect()
+}
+
+/// How long terms that have changed are told.
+const TERMS_ARE_NEWS: Duration = Duration::from_secs(30 * 24 * 3600);
+
+fn changed_terms(known: &Terms, seen: Option<&str>, now: Timestamp) -> Option<Finding> {
+    let fix =
+        "Read them. acme.agree_terms = true agrees to them too; without it nothing is ordered.";
+    let changed = |before: &str, after: &str| {
+        let seen = format!("{after} took the place of {before}, which was agreed to");
+        Some(Finding::doubtful("ca terms", seen, fix))
+    };
+    match (seen, &known.replaced) {
+        (Some(seen), _) if known.agreed_at.is_some() && seen != known.url => {
+            changed(&known.url, seen)
+        }
+        (_, Some(before)) if now.since(known.seen_at) < TERMS_ARE_NEWS => {
+            changed(before, &known.url)
+        }
+        _ => None,
     }
 }
 
@@ -32,7 +91,7 @@ pub(super) async fn look(acme: &Acme) -> Vec<Finding> {
 pub(super) async fn directory(url: &str, roots: Option<Vec<u8>>) -> Result<Value, String> {
     let config = ClientConfig {
         extra_roots_pem: roots,
-        time_limit: std::time::Duration::from_secs(10),
+        time_limit: Duration::from_secs(10),
         ..ClientConfig::default()
     };
     let client = Client::new(config).map_err(|error| chain(&error))?;
@@ -80,4 +139,38 @@ fn judge(acme: &Acme, directory: &Value) -> Vec<Finding> {
         });
     }
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terms_that_changed_since_they_were_agreed_to_are_told() {
+        let now = Timestamp::from_seconds(1_800_000_000);
+        let known = |agreed: bool, replaced: Option<&str>, days: u64| Terms {
+            directory: "https://ca.test/dir".into(),
+            url: "https://ca.test/2".into(),
+            seen_at: now.minus(Duration::from_secs(days * 86_400)),
+            agreed_at: agreed.then_some(now),
+            replaced: replaced.map(ToOwned::to_owned),
+        };
+        let told = |known: &Terms, seen| changed_terms(known, seen, now).map(|one| one.seen);
+        let (same, other) = (Some("https://ca.test/2"), Some("https://ca.test/3"));
+        assert_eq!(told(&known(true, None, 90), same), None);
+        assert_eq!(told(&known(true, None, 90), None), None);
+        assert_eq!(told(&known(false, None, 90), other), None, "there was no agreement");
+        let seen = told(&known(true, None, 90), other).unwrap();
+        assert!(
+            seen.starts_with("https://ca.test/3 took the place of https://ca.test/2"),
+            "{seen}"
+        );
+        let before = Some("https://ca.test/1");
+        let seen = told(&known(true, before, 3), same).unwrap();
+        assert!(
+            seen.starts_with("https://ca.test/2 took the place of https://ca.test/1"),
+            "{seen}"
+        );
+        assert_eq!(told(&known(true, before, 31), same), None);
+    }
 }

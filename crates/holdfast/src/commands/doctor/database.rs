@@ -4,7 +4,7 @@ use std::{os::unix::fs::PermissionsExt as _, time::Duration};
 
 use holdfast_store::{Error, MasterKey, OpenOptions, Outage, SharedStore, check_place};
 
-use super::{cluster, finding::Finding, issuer};
+use super::{authority, cluster, finding::Finding, issuer};
 use crate::{
     clock,
     config::{Config, DatabaseUrl, EdgeMode},
@@ -24,7 +24,7 @@ const LEFT_SHOWN: u32 = 5;
 /// What leases keep beside the store: one session that acquires and renews, one that listens, one for a beacon.
 const LEASE_SESSIONS: u32 = 3;
 
-pub(super) async fn look(config: &Config) -> Vec<Finding> {
+pub(super) async fn look(config: &Config, terms: Option<&str>) -> Vec<Finding> {
     let url = &config.database.url;
     if let DatabaseUrl::Sqlite(path) = url
         && let Err(why) = check_place(path)
@@ -39,7 +39,7 @@ pub(super) async fn look(config: &Config) -> Vec<Finding> {
         return not_set_up(config, seen);
     }
     match holdfast_store::master_key_id(&url.expose()).await {
-        Ok(sealed_under) => opened(config, sealed_under).await,
+        Ok(sealed_under) => opened(config, sealed_under, terms).await,
         Err(Error::FileInUse { holder, .. }) => {
             vec![Finding::good(
                 "database",
@@ -120,7 +120,11 @@ fn lacks_schema(error: &Error) -> bool {
     said.code().is_some_and(|code| code == "42P01") || said.message().starts_with("no such table")
 }
 
-async fn opened(config: &Config, sealed_under: Option<String>) -> Vec<Finding> {
+async fn opened(
+    config: &Config,
+    sealed_under: Option<String>,
+    terms: Option<&str>,
+) -> Vec<Finding> {
     let url = &config.database.url;
     if sealed_under.is_none()
         && let Some(lost) = lost(config)
@@ -147,6 +151,7 @@ async fn opened(config: &Config, sealed_under: Option<String>) -> Vec<Finding> {
             findings.extend(moments(&store).await);
             findings.extend(edges(&store, config.edge.mode).await);
             findings.extend(issuer::look(&store, &config.acme).await);
+            findings.extend(authority::kept(&store, &config.acme, terms).await);
             findings.extend(cluster::look(&store, config).await);
             wiring::store::close(&store).await;
         }
