@@ -189,7 +189,7 @@ impl WayToCa {
 
     async fn refused(&self, shared: &Shared, error: &holdfast_acme::Error) -> Instant {
         match error.class() {
-            // Of the account that is not there yet, it is no limit: who asks is this replica.
+            // There is no account yet that could be limited, so it is this replica that waits.
             Class::Wait { after, note, .. } => {
                 let wait = self.sent_away(shared, after, &note).await;
                 Instant::now() + wait
@@ -222,8 +222,8 @@ impl WayToCa {
         until
     }
 
-    /// The CA has had enough of this replica's requests, or is busy: it stays away for as long as the CA asks, but for no longer than
-    /// an hour. Gives how long.
+    /// The CA is busy, or limits the address of this replica: nothing is asked from here for as long as the CA says, but for an hour at
+    /// most. Gives how long.
     pub(crate) async fn sent_away(
         &self,
         shared: &Shared,
@@ -257,9 +257,9 @@ impl WayToCa {
         pause(shared, wait, note).await;
     }
 
-    /// Leave to ask for an order. When the account had to wait, one asks alone, and what it is told holds for those who wait here
-    /// meanwhile: none if it was refused again.
-    pub(crate) async fn leave(&self) -> Option<Option<tokio::sync::MutexGuard<'_, ()>>> {
+    /// May an order be asked for now? After the account had to wait, only one is asked for at first; the guard is its turn. The others
+    /// wait here for the answer: `None` if it was refused again.
+    pub(crate) async fn may_ask(&self) -> Option<Option<tokio::sync::MutexGuard<'_, ()>>> {
         let before = {
             let way = self.way();
             if !way.in_doubt {
@@ -377,12 +377,12 @@ mod tests {
     #[tokio::test]
     async fn one_asks_for_all_after_the_account_had_to_wait() {
         let way = WayToCa::default();
-        assert!(matches!(way.leave().await, Some(None)), "nobody waits without need");
+        assert!(matches!(way.may_ask().await, Some(None)), "nobody waits without need");
         for refused in [true, false] {
             way.way().in_doubt = true;
-            let first = way.leave().await.unwrap();
+            let first = way.may_ask().await.unwrap();
             assert!(first.is_some());
-            let second = way.leave();
+            let second = way.may_ask();
             tokio::pin!(second);
             let waited = tokio::time::timeout(Duration::from_millis(20), &mut second).await;
             assert!(waited.is_err(), "two asked at once");

@@ -28,7 +28,7 @@ pub(crate) enum Waits {
     Name(Timestamp),
 }
 
-/// Has what is in scope wait, on all replicas where it concerns them.
+/// Makes what is in scope wait, on every replica where the CA limits more than this one.
 pub(crate) async fn begin(shared: &Shared, domain: &Domain, said: &NotNow) -> Waits {
     let now = shared.clock.now();
     match said.scope {

@@ -20,7 +20,7 @@ pub(super) async fn place(shared: &Shared, claimed: &Claimed) -> Result<Step, Er
         return Ok(Outcome::CaWaits.into());
     }
     let replaces = replaced(shared, claimed).await?;
-    let Some(_alone) = shared.way.leave().await else { return Ok(Outcome::CaWaits.into()) };
+    let Some(_alone) = shared.way.may_ask().await else { return Ok(Outcome::CaWaits.into()) };
     match shared.ca.new_order(&claimed.domain.name, replaces.as_deref()).await {
         Ok(order) => {
             shared.way.ordered(shared, claimed.domain.id).await;
