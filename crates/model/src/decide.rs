@@ -367,7 +367,10 @@ impl Step<'_> {
 
     /// When the CA may be asked again, bounded, and not for all who wait for the same at once.
     fn spread(&self, outcome: &Outcome) -> Timestamp {
-        let until = outcome.not_before().unwrap_or_else(|| self.later());
+        let until = match outcome {
+            Outcome::Deferred { until, .. } => *until,
+            _ => self.later(),
+        };
         let wait = until.since(self.now).min(self.policy.longest_deferral);
         self.now.plus(jittered(wait, self.domain.id, self.domain.attempt))
     }

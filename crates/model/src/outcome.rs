@@ -106,7 +106,6 @@ impl Outcome {
             | Self::OrderProcessing { retry_after }
             | Self::CaUnavailable { retry_after, .. } => *retry_after,
             Self::RenewalLater { look_at } | Self::RenewalPlanned { look_at, .. } => Some(*look_at),
-            Self::Deferred { until, .. } => Some(*until),
             _ => None,
         }
     }
