@@ -53,6 +53,26 @@ async fn issue(database: &str) {
     client(&["domain", "add", "shop.example.com", "--wait"]).done();
     let shown = client(&["domain", "show", "shop.example.com"]).done();
     assert!(shown.stdout.contains("Pebble"), "{shown:?}");
+    // A database file is the running replica's alone.
+    if database.starts_with("postgres") {
+        pinned(&word(&config));
+    }
+}
+
+/// Pebble's root is not that of its TLS: the issuer of its first chain is pinned, until a person lets go of it.
+fn pinned(config: &str) {
+    let configured = |words: &[&str]| {
+        let mut command = program();
+        command.args(words).args(["--config", config]);
+        Ended::of(command.env("TEST_TOKEN", "correct-horse-battery"))
+    };
+    let doctor = configured(&["doctor"]);
+    assert!(doctor.stdout.contains("its first chain led to `CN=Pebble Root"), "{doctor:?}");
+    assert!(doctor.stdout.contains("acme.issuer_roots"), "{doctor:?}");
+    for said in ["is not held to `CN=Pebble Root", "was held to no issuer"] {
+        let unpinned = configured(&["ca", "unpin"]).done();
+        assert!(unpinned.stdout.contains(said), "{unpinned:?}");
+    }
 }
 
 #[tokio::test]
