@@ -9,6 +9,7 @@ use holdfast_store::{Accounts, Secret};
 
 use crate::kit::{Net, name, prove};
 
+#[expect(clippy::disallowed_methods, reason = "the embedded CA goes by this machine's clock")]
 fn now() -> Timestamp {
     Timestamp::from(time::OffsetDateTime::now_utc())
 }
