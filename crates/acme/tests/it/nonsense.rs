@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_acme::{Ca, Class};
+use holdfast_acme::{Ca, Class, Proof};
 use holdfast_model::Timestamp;
 use proptest::prelude::*;
 use serde_json::json;
@@ -92,6 +92,45 @@ async fn every_answer_to_a_new_order_leads_somewhere() {
         let error = ca.new_order(&name("a.example.com"), None).await.unwrap_err();
         assert_eq!(said(&error.class()), expected, "{shown}: {error}");
     }
+}
+
+/// A load balancer that closes every connection after one answer: whatever is merely read is read all the same.
+#[tokio::test]
+async fn connections_that_end_after_each_answer_cost_no_read() {
+    let scripted = Scripted::start().await;
+    let ca = connected(&scripted).await;
+    ca.account().await.unwrap();
+    let order = json!({ "status": "ready", "authorizations": [], "finalize": scripted.url("/f") });
+    scripted.say(line(200, &[], &order.to_string()));
+    scripted.close_each();
+    for number in 0..50 {
+        let read = ca.order(&scripted.url("/some-order")).await;
+        read.unwrap_or_else(|error| panic!("read {number} was lost: {:?}", error.class()));
+    }
+}
+
+/// A page instead of the answer to a challenge is not the CA's word that it was told.
+#[tokio::test]
+async fn a_challenge_is_announced_only_to_a_ca() {
+    let scripted = Scripted::start().await;
+    let ca = connected(&scripted).await;
+    let authorization = scripted.url("/authorization");
+    let order = json!({ "status": "pending", "authorizations": [authorization], "finalize": scripted.url("/f") });
+    scripted.say_at("/some-order", line(200, &[], &order.to_string()));
+    let challenge = json!({ "type": "http-01", "status": "pending", "token": "token", "url": scripted.url("/challenge") });
+    let identifier = json!({ "type": "dns", "value": "a.example.com" });
+    let authorization =
+        json!({ "status": "pending", "identifier": identifier, "challenges": [challenge] });
+    scripted.say_at("/authorization", line(200, &[], &authorization.to_string()));
+    let proof = ca.proof(&scripted.url("/some-order")).await.unwrap();
+    let Proof::Needed(challenge) = proof else { panic!("{proof:?}") };
+    for body in ["", "OK", "<html>", "[]", "{"] {
+        scripted.say(line(200, &[], body));
+        let error = ca.accept(&challenge).await.unwrap_err();
+        assert_eq!(said(&error.class()), ("unavailable", None, "ca-not-acme"), "{body}: {error}");
+    }
+    scripted.say(line(200, &[], r#"{"type":"http-01","status":"processing"}"#));
+    ca.accept(&challenge).await.unwrap();
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -29,6 +29,8 @@ struct Script {
     line: Mutex<Line>,
     at: Mutex<HashMap<String, Line>>,
     directory: Mutex<Value>,
+    /// Does it close the connection after each answer, without saying so?
+    closes: AtomicBool,
     asked: AtomicUsize,
     directory_read: AtomicUsize,
 }
@@ -50,6 +52,7 @@ impl Scripted {
             line,
             at,
             directory,
+            closes: AtomicBool::new(false),
             asked: AtomicUsize::new(0),
             directory_read: AtomicUsize::new(0),
         });
@@ -78,6 +81,11 @@ impl Scripted {
             .as_object_mut()
             .unwrap()
             .insert(key.to_owned(), value);
+    }
+
+    /// Closes the connection after each answer from now on.
+    pub(crate) fn close_each(&self) {
+        self.script.closes.store(true, Ordering::SeqCst);
     }
 
     /// How often the directory was asked for.
@@ -112,7 +120,7 @@ async fn converse(mut stream: TcpStream, script: Arc<Script>) {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
         let said = [head.as_bytes(), b"\r\n", &line.body].concat();
-        if stream.write_all(&said).await.is_err() {
+        if stream.write_all(&said).await.is_err() || script.closes.load(Ordering::SeqCst) {
             return;
         }
     }
