@@ -45,13 +45,17 @@ async fn a_place_that_is_gone_is_looked_up_again_at_once() {
 
 #[tokio::test]
 async fn a_host_that_is_gone_is_looked_up_again_at_once() {
-    let scripted = Scripted::start().await;
+    let (scripted, other) = (Scripted::start().await, Scripted::start().await);
     let (ca, _) = connected(&scripted).await;
-    // Nobody listens at port 1.
-    scripted.set_directory("newNonce", json!("http://127.0.0.1:1/nonce"));
-    ca.new_order(&name("a.example.com"), None).await.unwrap_err();
-    scripted.set_directory("newNonce", json!(scripted.url("/nonce")));
+    scripted.set_directory("newOrder", json!(other.url("/order")));
+    other.say(order(&scripted));
+    other.close_each();
+    ca.new_order(&name("a.example.com"), None).await.unwrap();
+    drop(other);
+    scripted.set_directory("newOrder", json!(scripted.url("/order")));
     scripted.say(order(&scripted));
+    // The connection that is left breaks off under this one.
+    ca.new_order(&name("a.example.com"), None).await.unwrap_err();
     ca.new_order(&name("a.example.com"), None).await.unwrap();
     assert_eq!(scripted.asked(), 1);
 }

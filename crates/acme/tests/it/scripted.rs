@@ -29,7 +29,7 @@ struct Script {
     line: Mutex<Line>,
     at: Mutex<HashMap<String, Line>>,
     directory: Mutex<Value>,
-    /// Does it close the connection after each answer, without saying so?
+    /// Does it close each connection under its second request?
     closes: AtomicBool,
     asked: AtomicUsize,
     directory_read: AtomicUsize,
@@ -83,7 +83,7 @@ impl Scripted {
             .insert(key.to_owned(), value);
     }
 
-    /// Closes the connection after each answer from now on.
+    /// Closes each connection after one answer from now on, without saying so before the next request has come.
     pub(crate) fn close_each(&self) {
         self.script.closes.store(true, Ordering::SeqCst);
     }
@@ -120,7 +120,11 @@ async fn converse(mut stream: TcpStream, script: Arc<Script>) {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
         let said = [head.as_bytes(), b"\r\n", &line.body].concat();
-        if stream.write_all(&said).await.is_err() || script.closes.load(Ordering::SeqCst) {
+        if stream.write_all(&said).await.is_err() {
+            return;
+        }
+        if script.closes.load(Ordering::SeqCst) {
+            read(&mut stream).await;
             return;
         }
     }
