@@ -233,13 +233,14 @@ fn request(
     builder.body(body).map_err(|error| malformed(at, &format!("its URL is none: {error}")))
 }
 
-/// May it be sent twice, because it changes nothing? A nonce that was spent by the first is refused alone, and another is used.
+/// May it be sent twice, because it changes nothing, or nothing more? A nonce that was spent by the first is refused alone, and another is used.
 fn is_read(at: Point) -> bool {
     let reads = [
         Point::ACME_DIRECTORY,
         Point::ACME_NONCE,
         Point::ACME_ORDER,
         Point::ACME_AUTHORIZATION,
+        Point::ACME_CHALLENGE,
         Point::ACME_CERTIFICATE,
         Point::ACME_RENEWAL_INFO,
     ];

@@ -81,7 +81,7 @@ async fn a_page_with_200_costs_twenty_names_nothing() {
 #[tokio::test]
 async fn answers_that_break_off_cost_twenty_names_nothing() {
     let world = World::start(Setup { policy: patient(), ..Setup::default() }).await;
-    world.devnet.faults().set("dropped-reply", "0.3", None).unwrap();
+    world.devnet.faults().set("dropped-reply", "0.2", None).unwrap();
     let ids = twenty(&world).await;
     all_are_active(&world, &ids).await;
     none_has_failed(&world, &ids).await;
