@@ -10,7 +10,8 @@
 //! ```
 //!
 //! At its start, and whenever the control plane or the proxy lost its place, the follower compares what the target holds with
-//! a whole listing, and does only what differs. A tender beside it fills a proxy that was restarted.
+//! a whole listing, and does only what differs. A tender beside it fills a proxy that was restarted, and a watch looks at every
+//! heartbeat whether the proxy answers, and in turn at a few of the names that were served as desired.
 //!
 //! The reported revision passes a name only when it was seen as desired, or was refused often enough; so an
 //! agent that dies resumes from the edge's row and forgets nothing. Applying twice is harmless. The loop knows no
@@ -26,6 +27,7 @@ mod retry;
 mod tend;
 mod trouble;
 mod unlisted;
+mod watch;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,6 +40,7 @@ use tokio_util::sync::CancellationToken;
 use self::follow::Follower;
 use self::outbox::Outbox;
 use self::trouble::Trouble;
+use self::watch::Watch;
 use crate::{Error, Feed, Result, Status, Target};
 
 /// How an agent goes about it.
@@ -49,7 +52,8 @@ pub struct AgentConfig {
     pub probes: usize,
     /// At most this many observations go into one report.
     pub observations: usize,
-    /// The longest time between two reports. An edge is live for three times the default after its last one.
+    /// The longest time between two reports, and between two looks whether the proxy answers. An edge is live for three times the default
+    /// after its last report.
     pub heartbeat: Duration,
     /// The longest time the control plane may take for an answer, beyond waiting on purpose.
     pub answer_limit: Duration,
@@ -138,11 +142,14 @@ async fn session(
     };
     tracing::info!(epoch = revision.epoch, number = revision.number, "the edge is registered");
     let outbox = Outbox::new(revision);
-    let follower = Follower::new(feed.clone(), target.clone(), &config, &outbox, revision);
+    let watch = Watch::default();
+    let follower =
+        Follower::new(feed.clone(), target.clone(), &config, (&outbox, &watch), revision);
     let reason = tokio::select! {
         reason = follower.run(&stop) => reason,
         reason = report::run(feed.as_ref(), &config, &outbox) => reason,
         reason = tend::run(target.as_ref(), &outbox) => reason,
+        reason = watch::run(target.as_ref(), &config, &outbox, &watch) => reason,
         reason = notice::run(target.as_ref(), &outbox) => reason,
     };
     if matches!(reason, Error::Stopped) {

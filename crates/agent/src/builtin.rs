@@ -225,6 +225,10 @@ impl Target for BuiltinEdge {
         self.prober.look(reachable(self.https), name).await
     }
 
+    async fn answers(&self) -> Result<()> {
+        self.prober.answers(reachable(self.https)).await
+    }
+
     async fn noticed(&self) -> Observation {
         self.shelf.observed().await
     }

@@ -15,6 +15,7 @@ use rustls::sign::CertifiedKey;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 use zeroize::Zeroizing;
 
+use crate::chain::{Needed, needed};
 use crate::{Bundles, Error, Result, fingerprint};
 
 /// Whatever a parser or TLS objects to.
@@ -24,6 +25,8 @@ type Objection = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) struct Checked {
     pub(crate) name: Hostname,
     pub(crate) print: Print,
+    /// What visitors need beside the leaf.
+    pub(crate) needed: Needed,
     /// Leaf first, without blank lines.
     pub(crate) chain: String,
     /// The key, without blank lines.
@@ -65,6 +68,18 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
+/// The bytes of a fingerprint; none where it is not one.
+pub(crate) fn from_hex(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
 impl Checked {
     /// Fetches the certificate of a change and looks at it. The outer error is about the way there, the inner one about the
     /// certificate.
@@ -96,6 +111,7 @@ impl Checked {
         let name = ServerName::try_from(change.name.as_str())?;
         verify_server_name(&ParsedCertificate::try_from(leaf)?, &name)?;
         is_valid_now(leaf)?;
+        let needed = needed(&chain);
         let key = PrivateKeyDer::from_pem_slice(bundle.key.expose())?;
         CertifiedKey::new(chain.clone(), any_supported_type(&key)?).keys_match()?;
         if fingerprint(leaf) != bundle.summary.sha256 {
@@ -103,7 +119,7 @@ impl Checked {
         }
         let text = std::str::from_utf8(bundle.key.expose())?;
         let (chain, key) = (without_blank_lines(&bundle.chain_pem), without_blank_lines(text));
-        Ok(Self { name: change.name.clone(), print, chain: chain.to_string(), key })
+        Ok(Self { name: change.name.clone(), print, needed, chain: chain.to_string(), key })
     }
 
     /// Chain and key together.
@@ -140,6 +156,14 @@ fn without_blank_lines(pem: &str) -> Zeroizing<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fingerprint_is_read_as_it_is_written() {
+        let bytes = std::array::from_fn(|at| u8::try_from(at * 8).unwrap());
+        assert_eq!(from_hex(&hex(&bytes)), Some(bytes));
+        assert_eq!(from_hex("sha-1"), None);
+        assert_eq!(from_hex(&"g".repeat(64)), None);
+    }
 
     #[test]
     fn blank_lines_are_left_out_and_the_end_is_an_end() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use holdfast_gateway::{client, files, listener};
 use holdfast_model::Note;
-use holdfast_store::{Revision, UNUSABLE};
+use holdfast_store::{PROXY_DOWN, Revision, UNUSABLE};
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -76,6 +76,28 @@ pub enum Error {
         address: SocketAddr,
         /// What the network or TLS said.
         source: std::io::Error,
+    },
+    /// Nobody could make a handshake with the proxy, whatever name they ask for.
+    #[error(
+        "the proxy does not answer visitors at {address}; start it, or correct the address in `probe`"
+    )]
+    ProxyDown {
+        /// Where it was looked.
+        address: SocketAddr,
+        /// What the network or TLS said.
+        source: std::io::Error,
+    },
+    /// The right leaf is shown without the certificates that were delivered with it.
+    #[error(
+        "the edge shows the right certificate for {name}, but {missing} of the {needed} intermediate certificates delivered with it are missing, and many visitors cannot verify it; let the server read the whole chain, as it lies in the agent's directory"
+    )]
+    ChainIncomplete {
+        /// The name.
+        name: String,
+        /// How many are missing.
+        missing: usize,
+        /// How many were delivered.
+        needed: usize,
     },
     /// The built-in edge cannot listen.
     #[error("the edge cannot listen")]
@@ -279,6 +301,8 @@ impl Error {
             Self::Refused { .. } => "edge-control-plane-refused",
             Self::Unusable { .. } | Self::Damaged { .. } => UNUSABLE,
             Self::Unseen { .. } => "edge-handshake-failed",
+            Self::ProxyDown { .. } => PROXY_DOWN,
+            Self::ChainIncomplete { .. } => "edge-chain-incomplete",
             Self::Listen { .. } => "edge-cannot-listen",
             Self::BadUpstream(_) | Self::Client { .. } => "edge-upstream",
             Self::Nonsense(_) => "edge-control-plane-nonsense",

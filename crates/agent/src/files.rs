@@ -5,7 +5,7 @@
 
 mod reload;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -22,8 +22,10 @@ use tokio::sync::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
 
 use self::reload::Reload;
+use crate::chain::{Chains, Needed};
 use crate::checked::{Checked, Print};
 use crate::haproxy::{sweep, unusable};
+use crate::target::Doubted;
 use crate::turn::{Turn, blocking};
 use crate::{Bundles, Error, Inventory, Prober, Result, Target};
 
@@ -83,6 +85,7 @@ impl FilesConfig {
 pub struct FilesTarget {
     config: FilesConfig,
     prober: Prober,
+    chains: Chains,
     reload: Reload,
     state: Mutex<State>,
 }
@@ -92,6 +95,9 @@ struct State {
     /// What lies in the directory; none while that is in doubt.
     held: Option<HashMap<Hostname, Print>>,
     turn: Turn,
+    /// Names that were seen otherwise than they lie there.
+    doubts: HashSet<Hostname>,
+    doubted: Doubted,
     /// Is something under way? If it still is when the next thing begins, it was given up on half-way.
     torn: bool,
 }
@@ -104,7 +110,7 @@ impl FilesTarget {
     pub fn new(config: FilesConfig) -> Result<Self> {
         let prober = Prober::new(config.probe_limit)?;
         let reload = Reload::new(&config);
-        Ok(Self { config, prober, reload, state: Mutex::default() })
+        Ok(Self { config, prober, chains: Chains::default(), reload, state: Mutex::default() })
     }
 
     fn path(&self, name: &Hostname, ending: &str) -> PathBuf {
@@ -146,7 +152,7 @@ impl FilesTarget {
         change: &Change,
         bundles: &dyn Bundles,
         turn: &Turn,
-    ) -> Result<Result<(Hostname, Print)>> {
+    ) -> Result<Result<(Hostname, Print, Needed)>> {
         let checked = match Checked::fetch(change, bundles).await? {
             Ok(checked) => checked,
             Err(error) => return Ok(Err(error)),
@@ -166,7 +172,7 @@ impl FilesTarget {
             if layout != Layout::Separate {
                 write(&pem, checked.combined().as_bytes())?;
             }
-            Ok((checked.name, checked.print))
+            Ok((checked.name, checked.print, checked.needed))
         });
         Ok(written.await)
     }
@@ -181,6 +187,7 @@ impl Target for FilesTarget {
         _: &UnboundedSender<usize>,
     ) -> Result<Vec<Result<(), Note>>> {
         let mut state = self.state.lock().await;
+        state.forget_doubted(changes);
         let (held, turn) = self.begin(&mut state).await?;
         let is_right = |change: &Change| {
             let sha256 = held.get(&change.name).map(Print::sha256_hex);
@@ -200,7 +207,10 @@ impl Target for FilesTarget {
         let mut results: Vec<_> = changes.iter().map(|_| Ok(())).collect();
         for (at, put) in puts {
             match (put?, results.get_mut(at)) {
-                (Ok((name, print)), _) => drop(held.insert(name, print)),
+                (Ok((name, print, needed)), _) => {
+                    self.chains.keep(&name, print.sha256, &needed);
+                    held.insert(name, print);
+                }
                 (Err(error), Some(result)) => *result = Err(error.note()),
                 (Err(_), None) => {}
             }
@@ -222,6 +232,7 @@ impl Target for FilesTarget {
             let removed = turn.blocking(remove_all).await;
             if removed.is_ok() {
                 held.remove(name);
+                self.chains.forget(name);
             }
             results.push(removed.map_err(|error| error.note()));
         }
@@ -230,13 +241,28 @@ impl Target for FilesTarget {
     }
 
     async fn probe(&self, name: &Hostname) -> Result<Option<String>> {
-        if let Some(address) = self.config.probe {
-            return self.prober.look_for(address, name).await;
-        }
         let path = self.leaf(name);
+        if let Some(address) = self.config.probe {
+            let shown = self.prober.show(address, name).await?;
+            if let Some(shown) = &shown {
+                self.chains.check(name, shown, || path).await?;
+            }
+            return Ok(shown.map(|shown| shown.sha256()));
+        }
         let print =
             blocking(move || Ok(std::fs::read(path).ok().and_then(|pem| Print::of_pem(&pem))));
         Ok(print.await?.map(|print| print.sha256_hex()))
+    }
+
+    async fn answers(&self) -> Result<()> {
+        match self.config.probe {
+            Some(address) => self.prober.answers(address).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn doubt(&self, names: &[Hostname]) {
+        self.state.lock().await.doubts.extend(names.iter().cloned());
     }
 
     async fn inventory(&self) -> Result<Option<Inventory>> {
@@ -247,6 +273,21 @@ impl Target for FilesTarget {
             held.iter().map(|(name, print)| (name.clone(), Some(print.sha256_hex()))).collect();
         self.end(&mut state).await?;
         Ok(Some(Inventory { held, strangers: Vec::new() }))
+    }
+}
+
+impl State {
+    /// What was seen otherwise than it lies there is written again, and the server told again; not all the time, since a server may
+    /// not read these files at all.
+    fn forget_doubted(&mut self, changes: &[Change]) {
+        let is_asked = changes.iter().any(|change| self.doubts.contains(&change.name));
+        if let Some(held) = self.held.as_mut().filter(|_| is_asked && !self.torn)
+            && self.doubted.may_act()
+        {
+            for name in self.doubts.drain() {
+                held.remove(&name);
+            }
+        }
     }
 }
 

@@ -43,6 +43,8 @@ use self::put::Put;
 pub use self::runtime::RuntimeAddress;
 use self::runtime::{Identity, Runtime};
 use self::stranger::Strangers;
+use crate::chain::Chains;
+use crate::target::Doubted;
 use crate::turn::Turn;
 use crate::{Bundles, Error, Inventory, Prober, Result, Target};
 
@@ -96,6 +98,7 @@ impl HaproxyConfig {
 pub struct HaproxyTarget {
     config: HaproxyConfig,
     prober: Prober,
+    chains: Chains,
     /// Held for the whole of an operation: HAProxy has one transaction for all.
     state: Mutex<State>,
     /// Names that we took away, with what was served before.
@@ -114,6 +117,7 @@ struct State {
     /// Is something under way? If it still is when the next thing begins, it was given up on half-way.
     torn: bool,
     strangers: Strangers,
+    doubted: Doubted,
     /// Names in memory whose file is not on disk.
     orphans: Vec<Hostname>,
 }
@@ -129,7 +133,7 @@ impl HaproxyTarget {
     pub fn new(config: HaproxyConfig) -> Result<Self> {
         let prober = Prober::new(config.probe_limit)?;
         let (state, withdrawn) = (Mutex::default(), SyncMutex::default());
-        Ok(Self { config, prober, state, withdrawn })
+        Ok(Self { config, prober, chains: Chains::default(), state, withdrawn })
     }
 
     /// Makes the files that HAProxy needs for its first start, and cleans up after a kill.
@@ -240,15 +244,40 @@ impl Target for HaproxyTarget {
         let mut state = self.state.lock().await;
         let (mut runtime, identity) = self.ready(&mut state).await?;
         let results = self.take_away(&mut state, &mut runtime, names).await?;
+        names.iter().for_each(|name| self.chains.forget(name));
         Self::done(&mut state, identity);
         Ok(results)
     }
 
     async fn probe(&self, name: &Hostname) -> Result<Option<String>> {
-        let seen = self.prober.look_for(self.config.probe, name).await?;
+        let shown = self.prober.show(self.config.probe, name).await?;
+        if let Some(shown) = &shown {
+            let file = || self.config.directory.join(format!("{name}.pem"));
+            self.chains.check(name, shown, file).await?;
+        }
+        let seen = shown.map(|shown| shown.sha256());
         let withdrawn = self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner);
         // What a stranger serves for a name that we took away is none of our business.
         Ok(seen.filter(|seen| withdrawn.get(name).is_none_or(|ours| ours.as_ref() == Some(seen))))
+    }
+
+    async fn answers(&self) -> Result<()> {
+        self.prober.answers(self.config.probe).await
+    }
+
+    async fn doubt(&self, names: &[Hostname]) {
+        let mut state = self.state.lock().await;
+        if let Some(disk) = &mut state.disk {
+            for name in names {
+                if let Some(entry) = disk.entries.get_mut(name) {
+                    entry.is_doubted = true;
+                }
+            }
+        }
+        // Somebody may have changed anything; comparing all of it costs a proxy with many certificates seconds.
+        if state.doubted.may_act() {
+            state.compared = None;
+        }
     }
 
     async fn inventory(&self) -> Result<Option<Inventory>> {

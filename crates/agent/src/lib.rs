@@ -7,6 +7,7 @@
 
 mod agent;
 mod builtin;
+mod chain;
 mod checked;
 mod error;
 mod feed;

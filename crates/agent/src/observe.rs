@@ -59,6 +59,10 @@ impl Target for Observing {
         self.target.probe(name).await
     }
 
+    async fn answers(&self) -> Result<()> {
+        self.target.answers().await
+    }
+
     async fn adopt(&self, adoptions: &[Adoption]) -> Result<Vec<Result<(), Note>>> {
         Ok(refused(adoptions))
     }

@@ -23,10 +23,14 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use crate::chain::Shown;
 use crate::{Error, Result, fingerprint};
 
 /// Of those for TLS 1.3 the cheapest for both sides, and the one that every server must have.
 const CHEAPEST: CipherSuite = CipherSuite::TLS13_AES_128_GCM_SHA256;
+
+/// A name that nobody serves.
+const NOBODY: &str = "holdfast.invalid";
 
 /// Makes handshakes to see which certificate is served.
 ///
@@ -58,7 +62,8 @@ impl Prober {
     /// # Errors
     /// When nobody listens, or the handshake fails for another reason.
     pub async fn look(&self, address: SocketAddr, name: &Hostname) -> Result<Option<String>> {
-        Ok(self.leaf(address, name).await?.map(|leaf| fingerprint(&leaf)))
+        let chain = self.chain(address, name).await?;
+        Ok(chain.first().map(|leaf| fingerprint(leaf)))
     }
 
     /// The same, where a proxy shows names that it does not know some certificate of other names.
@@ -66,20 +71,38 @@ impl Prober {
     /// # Errors
     /// When nobody listens, or the handshake fails for another reason.
     pub async fn look_for(&self, address: SocketAddr, name: &Hostname) -> Result<Option<String>> {
-        let leaf = self.leaf(address, name).await?;
-        Ok(leaf.filter(|leaf| covers(leaf, name)).map(|leaf| fingerprint(&leaf)))
+        Ok(self.show(address, name).await?.map(|shown| shown.sha256()))
     }
 
-    async fn leaf(
+    /// The same with what is shown beside the leaf.
+    pub(crate) async fn show(&self, address: SocketAddr, name: &Hostname) -> Result<Option<Shown>> {
+        let chain = self.chain(address, name).await?;
+        Ok(Shown::new(&chain).filter(|_| chain.first().is_some_and(|leaf| covers(leaf, name))))
+    }
+
+    /// Does anybody listen there who shakes hands, for whatever name?
+    ///
+    /// # Errors
+    /// When nobody does.
+    pub async fn answers(&self, address: SocketAddr) -> Result<()> {
+        let late = || io::Error::new(io::ErrorKind::TimedOut, "it took too long");
+        let met = tokio::time::timeout(self.limit, handshake(&self.full, address, NOBODY)).await;
+        match met.unwrap_or_else(|_| Err(late())) {
+            Err(error) if !is_an_answer(&error) => Err(Error::ProxyDown { address, source: error }),
+            _ => Ok(()),
+        }
+    }
+
+    async fn chain(
         &self,
         address: SocketAddr,
         name: &Hostname,
-    ) -> Result<Option<CertificateDer<'static>>> {
+    ) -> Result<Vec<CertificateDer<'static>>> {
         let unseen = |source| Error::Unseen { address, source };
         let late = || unseen(io::Error::new(io::ErrorKind::TimedOut, "it took too long"));
-        let looked = tokio::time::timeout(self.limit, self.meet(address, name)).await;
+        let looked = tokio::time::timeout(self.limit, self.meet(address, name.as_str())).await;
         match looked.map_err(|_| late())? {
-            Err(error) if name_is_unknown(&error) => Ok(None),
+            Err(error) if name_is_unknown(&error) => Ok(Vec::new()),
             seen => seen.map_err(unseen),
         }
     }
@@ -87,8 +110,8 @@ impl Prober {
     async fn meet(
         &self,
         address: SocketAddr,
-        name: &Hostname,
-    ) -> io::Result<Option<CertificateDer<'static>>> {
+        name: &str,
+    ) -> io::Result<Vec<CertificateDer<'static>>> {
         if !self.is_choosy.load(Relaxed) {
             match handshake(&self.cheap, address, name).await {
                 Err(error) if nothing_is_shared(&error) => {}
@@ -117,15 +140,15 @@ fn connector(provider: CryptoProvider) -> Result<TlsConnector> {
 async fn handshake(
     connector: &TlsConnector,
     address: SocketAddr,
-    name: &Hostname,
-) -> io::Result<Option<CertificateDer<'static>>> {
-    let server_name = ServerName::try_from(name.as_str().to_owned())
+    name: &str,
+) -> io::Result<Vec<CertificateDer<'static>>> {
+    let server_name = ServerName::try_from(name.to_owned())
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let tcp = TcpStream::connect(address).await?;
     let mut stream = connector.connect(server_name, tcp).await?;
     let (_, session) = stream.get_ref();
-    let leaf = session.peer_certificates().and_then(<[_]>::first);
-    let seen = leaf.map(|leaf| leaf.clone().into_owned());
+    let seen = session.peer_certificates().unwrap_or_default();
+    let seen = seen.iter().map(|one| one.clone().into_owned()).collect();
     // A polite end; what was seen was seen.
     stream.shutdown().await.ok();
     Ok(seen)
@@ -141,6 +164,12 @@ fn name_is_unknown(error: &io::Error) -> bool {
     use AlertDescription::{AccessDenied, UnrecognisedName};
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
     matches!(tls, Some(TlsError::AlertReceived(UnrecognisedName | AccessDenied)))
+}
+
+/// Did the server say no, instead of nothing at all?
+pub(crate) fn is_an_answer(error: &io::Error) -> bool {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
+    matches!(tls, Some(TlsError::AlertReceived(_)))
 }
 
 /// Did the server find no ciphers that both have?

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use holdfast_model::{Hostname, Note};
 use holdfast_store::{Adoption, Change, Observation, Stranger};
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
 
 use crate::{Bundles, Error, Result};
 
@@ -19,6 +20,25 @@ pub struct Inventory {
     pub held: HashMap<Hostname, Option<String>>,
     /// What is loaded and none of ours.
     pub strangers: Vec<Stranger>,
+}
+
+/// How long a target rests between two times that it does something about all of it because single names were doubted.
+const DOUBT_REST: Duration = Duration::from_secs(300);
+
+/// When that was last done.
+#[derive(Debug, Default)]
+pub(crate) struct Doubted(Option<Instant>);
+
+impl Doubted {
+    /// May it be done again? Then it counts as done.
+    pub(crate) fn may_act(&mut self) -> bool {
+        let now = Instant::now();
+        let may = self.0.is_none_or(|last| now.duration_since(last) >= DOUBT_REST);
+        if may {
+            self.0 = Some(now);
+        }
+        may
+    }
 }
 
 /// A proxy, or whatever else serves TLS.
@@ -45,6 +65,17 @@ pub trait Target: Send + Sync {
     /// Makes a handshake with this server name: the SHA-256 of the leaf that was shown, lower-case hex; none when the name
     /// is not served.
     async fn probe(&self, name: &Hostname) -> Result<Option<String>>;
+
+    /// Does it listen, and shake hands at all, for whatever name? An error is one about the whole of it.
+    async fn answers(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// These names were found served otherwise than they were put in place: what is remembered of them is not believed when
+    /// they are applied next.
+    async fn doubt(&self, names: &[Hostname]) {
+        let _ = names;
+    }
 
     /// What is held, after its parts were compared and repaired. None: it keeps nothing, and loads on demand.
     async fn inventory(&self) -> Result<Option<Inventory>> {

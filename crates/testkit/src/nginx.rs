@@ -71,6 +71,14 @@ impl Nginx {
         Ok(())
     }
 
+    /// Ends it, with its workers.
+    pub async fn stop(&mut self) -> Result<()> {
+        if let Some(process) = self.process.take() {
+            process.terminate(Duration::from_secs(30)).await?;
+        }
+        Ok(())
+    }
+
     /// The command that makes it read its files again, program first.
     pub fn reload_command(&self) -> Vec<String> {
         let (program, mut arguments) = self.command(&["-s", "reload"]);

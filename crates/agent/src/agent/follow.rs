@@ -23,6 +23,7 @@ use super::progress::Progress;
 use super::retry::{REPORTED_FROM, Retries, Task};
 use super::trouble::Trouble;
 use super::unlisted::Unlisted;
+use super::watch::Watch;
 use super::{AgentConfig, within};
 use crate::{Error, Feed, News, Result, Target};
 
@@ -43,6 +44,7 @@ pub(super) struct Follower<'a> {
     target: Arc<dyn Target>,
     config: &'a AgentConfig,
     outbox: &'a Outbox,
+    watch: &'a Watch,
     retries: Mutex<Retries>,
     at: Revision,
     /// Was there more than the last answer could hold?
@@ -75,7 +77,7 @@ impl<'a> Follower<'a> {
         feed: Arc<dyn Feed>,
         target: Arc<dyn Target>,
         config: &'a AgentConfig,
-        outbox: &'a Outbox,
+        (outbox, watch): (&'a Outbox, &'a Watch),
         at: Revision,
     ) -> Self {
         Self {
@@ -83,6 +85,7 @@ impl<'a> Follower<'a> {
             target,
             config,
             outbox,
+            watch,
             retries: Mutex::default(),
             at,
             more: false,
@@ -204,8 +207,13 @@ impl<'a> Follower<'a> {
         );
         let answer = tokio::select! {
             answer = ask => answer,
+            () = self.watch.doubted() => {
+                self.take_doubts().await;
+                return Ok(nothing(self.at, self.more));
+            }
             () = self.outbox.was_mended() => {
                 self.comparing = true;
+                self.retries().all_due(Instant::now());
                 return Ok(nothing(self.at, self.more));
             }
         };
@@ -226,6 +234,22 @@ impl<'a> Follower<'a> {
                 Ok(news)
             }
         }
+    }
+
+    /// What is not served any more as it was is applied again.
+    async fn take_doubts(&self) {
+        let doubts = self.watch.take_doubts();
+        let names: Vec<_> = doubts.iter().map(|change| change.name.clone()).collect();
+        if names.is_empty() {
+            return;
+        }
+        tracing::warn!(
+            ?names,
+            "names are not served any more as they were; they are applied again"
+        );
+        self.target.doubt(&names).await;
+        let now = Instant::now();
+        doubts.into_iter().for_each(|change| self.retries().doubt(change, now));
     }
 
     /// Changes lie after what was asked for, up to what they say, and never before what was heard of earlier.
@@ -293,8 +317,13 @@ impl<'a> Follower<'a> {
         self.shadowed.fetch_or(self.strange.contains(task.change.name.as_str()), Relaxed);
         let Some(error) = &seen.error else {
             self.retries().forget(&task.change.name);
+            self.watch.is_served(&task.change);
+            if seen.sha256.is_some() {
+                self.outbox.complain(Topic::Proxy, None);
+            }
             return self.outbox.saw(seen);
         };
+        self.watch.forget(&task.change.name);
         task.failures = task.failures.saturating_add(1);
         let name = &task.change.name;
         if task.failures == REPORTED_FROM {

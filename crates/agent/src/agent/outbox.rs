@@ -29,7 +29,9 @@ struct State {
 /// What a complaint about the edge as a whole is about; the first of those there are is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Topic {
-    /// The proxy.
+    /// The proxy, as visitors see it.
+    Proxy,
+    /// The proxy, as it is told what to serve.
     Target,
     /// Following the control plane.
     Follow,
@@ -58,6 +60,14 @@ impl Outbox {
     /// Keeps an observation for the next report.
     pub(super) fn saw(&self, observation: Observation) {
         self.lock().observations.insert(observation.domain, observation);
+    }
+
+    /// Keeps one of what is as it was, if there is room: nobody waits for it.
+    pub(super) fn saw_again(&self, observation: Observation) {
+        let mut state = self.lock();
+        if state.observations.len() < LIMIT / 2 {
+            state.observations.insert(observation.domain, observation);
+        }
     }
 
     /// What was seen is to be reported now, and also that nothing is left to be seen.

@@ -62,6 +62,16 @@ impl Retries {
         self.0.remove(name);
     }
 
+    /// Tries this one at once, unless it is to be tried again already.
+    pub(super) fn doubt(&mut self, change: Change, now: Instant) {
+        self.0.entry(change.name.clone()).or_insert_with(|| (Task::new(change), now));
+    }
+
+    /// Tries them all at once: what kept them from coming out as desired may be over.
+    pub(super) fn all_due(&mut self, now: Instant) {
+        self.0.values_mut().for_each(|(_, due)| *due = now);
+    }
+
     pub(super) fn failed(&mut self, task: Task, now: Instant) {
         let due = now + delay(task.failures);
         self.0.insert(task.change.name.clone(), (task, due));

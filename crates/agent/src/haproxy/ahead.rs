@@ -18,6 +18,7 @@ use zeroize::Zeroizing;
 
 use super::disk::Disk;
 use super::group;
+use crate::chain::Needed;
 use crate::checked::{Checked, Print};
 use crate::turn::Turn;
 use crate::{Bundles, Error, Result};
@@ -49,6 +50,8 @@ pub(super) struct Written {
     pub(super) name: Hostname,
     pub(super) file: String,
     pub(super) print: Print,
+    /// What visitors need beside the leaf.
+    pub(super) needed: Needed,
     pub(super) pem: Zeroizing<String>,
     /// What the file held before.
     pub(super) before: Option<Zeroizing<Vec<u8>>>,
@@ -177,5 +180,6 @@ fn check(wanted: Wanted, bundle: &Bundle, bufsize: usize) -> Result<Written> {
         // It is there: what is refused must not cost it.
         Err(source) => return Err(Error::File { path: file, source }),
     };
-    Ok(Written { name: checked.name, file, print: checked.print, pem, before })
+    let Checked { name, print, needed, .. } = checked;
+    Ok(Written { name, file, print, needed, pem, before })
 }

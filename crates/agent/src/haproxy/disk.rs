@@ -36,6 +36,8 @@ pub(super) struct Entry {
     pub(super) listed: bool,
     /// Is it on the list on disk, as far as that was written by us?
     pub(super) on_list: bool,
+    /// Was something else seen to be served, so that it is to be put in place again?
+    pub(super) is_doubted: bool,
 }
 
 pub(super) struct Disk {
@@ -189,7 +191,7 @@ impl Disk {
 
 impl Entry {
     pub(super) const fn new(print: Print, adopted: Option<String>) -> Self {
-        Self { print, adopted, loaded: false, listed: false, on_list: false }
+        Self { print, adopted, loaded: false, listed: false, on_list: false, is_doubted: false }
     }
 }
 

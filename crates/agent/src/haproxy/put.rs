@@ -269,14 +269,15 @@ impl Putting<'_> {
             Ok(shown) => shown,
             Err(note) => return self.give_up(last, note),
         };
-        let Sent { at, written: Written { name, file, print, .. }, .. } = last;
+        let Sent { at, written: Written { name, file, print, needed, .. }, .. } = last;
         if shown.sha1 != Some(print.sha1) {
             self.is_in_doubt = true;
             return self.refuse(at, another(&file).note());
         }
         if let Some(entry) = self.disk.entries.get_mut(&name) {
-            entry.loaded = true;
+            (entry.loaded, entry.is_doubted) = (true, false);
         }
+        self.target.chains.keep(&name, print.sha256, &needed);
         match self.disk.is_off_list(&name) || !self.is_added(&name) {
             true => self.loaded.push((at, name)),
             false => self.is_in_place(at, name),
@@ -317,7 +318,8 @@ fn wanted(
         let entry = disk.entries.get(&change.name);
         let sha256 = change.certificate.as_ref().map(|(_, sha256)| sha256);
         let is_right = entry.is_some_and(|entry| {
-            entry.loaded && entry.listed && Some(&entry.print.sha256_hex()) == sha256
+            let is_there = entry.loaded && entry.listed && !entry.is_doubted;
+            is_there && Some(&entry.print.sha256_hex()) == sha256
         });
         let mut strangers = state.strangers.all_of(change.name.as_str());
         let is_done = is_right && !disk.is_off_list(&change.name);

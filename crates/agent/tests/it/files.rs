@@ -128,3 +128,71 @@ async fn a_reload_that_fails_or_hangs_is_told_of_and_made_up_for() {
         assert_eq!(bench.reloads(), 1);
     }
 }
+
+/// A bench with nginx, which serves what a script copies for it at each reload.
+async fn copied(bench: &Bench, copy: &str) -> (Nginx, FilesConfig) {
+    let mut nginx = Nginx::prepare().unwrap();
+    let mut config = bench.settings();
+    config.layout = Layout::Separate;
+    // Before nginx runs there is nothing to look at but the files.
+    let running = bench.run(config.clone());
+    let sha256 = bench.memory.deploy(&bench.authority.issue_below("shop.test"));
+    bench.memory.until_seen("shop.test", Some(&sha256)).await;
+    running.stop().await;
+    let (from, to) = (config.directory.display(), nginx.certificates());
+    let to = to.display();
+    let reload = nginx.reload_command().join(" ");
+    let copy = format!(
+        "{copy} {from}/shop.test.crt > {to}/shop.test.crt\ncp {from}/shop.test.key {to}/\n"
+    );
+    let script = bench.scratch.write("copy.sh", &copy).unwrap();
+    let done = std::process::Command::new("sh").arg(&script).status().unwrap();
+    assert!(done.success());
+    nginx.start(&["shop.test"]).await.unwrap();
+    let script = bench.scratch.write("reload.sh", format!("{copy}{reload}\n")).unwrap();
+    config.reload = vec!["sh".to_owned(), script.display().to_string()];
+    config.probe = Some(nginx.https());
+    config.reload_rest = Duration::ZERO;
+    (nginx, config)
+}
+
+fn vigilant(bench: &Bench, config: FilesConfig) -> Running {
+    let target: Arc<dyn Target> = Arc::new(FilesTarget::new(config).unwrap());
+    let agent = AgentConfig { heartbeat: Duration::from_millis(200), ..AgentConfig::default() };
+    Running::start(bench.memory.clone(), target, agent)
+}
+
+/// The right leaf alone is not what was delivered: visitors cannot verify it. Also at an agent that was started since.
+#[tokio::test]
+async fn a_server_that_shows_the_leaf_alone_does_not_serve_as_desired() {
+    let bench = Bench::new();
+    let (_nginx, config) = copied(&bench, "awk '/BEGIN/{n++} n<=1'").await;
+    let _running = vigilant(&bench, config.clone());
+    let told = |memory: &Memory| memory.observed("shop.test")?.error;
+    let note = bench.memory.until("the refusal", told).await;
+    assert_eq!(&*note.code, "edge-chain-incomplete", "{note}");
+    assert!(note.detail.contains("1 of the 1 intermediate"), "{note}");
+    assert_eq!(bench.memory.observed("shop.test").unwrap().sha256, None);
+    // Renewed, and copied whole.
+    let script = std::fs::read_to_string(&config.reload[1]).unwrap();
+    std::fs::write(&config.reload[1], script.replace("n<=1", "1")).unwrap();
+    let renewed = bench.memory.deploy(&bench.authority.issue_below("shop.test"));
+    bench.memory.until_seen("shop.test", Some(&renewed)).await;
+}
+
+#[tokio::test]
+async fn an_nginx_that_died_is_told_of_until_it_is_back() {
+    let bench = Bench::new();
+    let (mut nginx, config) = copied(&bench, "cat").await;
+    let _running = vigilant(&bench, config);
+    let sha256 = bench.memory.deploy(&bench.authority.issue_below("shop.test"));
+    bench.memory.until_seen("shop.test", Some(&sha256)).await;
+    nginx.stop().await.unwrap();
+    let down = |memory: &Memory| memory.complaint().filter(|note| note.code == "edge-proxy-down");
+    bench.memory.until("the complaint", down).await;
+    nginx.start(&["shop.test"]).await.unwrap();
+    let content = |memory: &Memory| memory.reports().last()?.error.is_none().then_some(());
+    bench.memory.until("the complaint to end", content).await;
+    let visitor = Visitor::new(&bench.authority, nginx.https()).never_resuming();
+    assert_eq!(visitor.visit("shop.test").await.unwrap().sha256, sha256);
+}

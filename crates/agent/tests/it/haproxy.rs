@@ -2,8 +2,9 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
+use std::time::Duration;
 
-use holdfast_agent::{HaproxyTarget, Target as _};
+use holdfast_agent::{AgentConfig, HaproxyTarget, Target as _};
 use holdfast_testkit::{Haproxy, eventually};
 use tokio::sync::mpsc;
 
@@ -278,4 +279,79 @@ async fn when_some_are_refused_on_the_way_the_others_are_in_place() {
     let first = places.recv().await.unwrap();
     assert_eq!(edge.visit(hosts[first]).await, prints[first]);
     assert!(!target.tend().await.unwrap());
+}
+
+/// An agent that looks again all the time.
+fn vigilant(edge: &Proxied) -> Running {
+    let config = AgentConfig { heartbeat: Duration::from_millis(200), ..edge.config() };
+    Running::start(edge.memory.clone(), edge.target(), config)
+}
+
+async fn until_visited(edge: &Proxied, host: &str, sha256: &str) {
+    eventually(LIMIT, "the name to be served again", async || {
+        let seen = edge.visitor().visit(host).await.map(|visit| visit.sha256);
+        if seen.as_deref().ok() == Some(sha256) { Ok(()) } else { Err(format!("{seen:?}")) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_haproxy_that_is_killed_serves_nobody_and_says_so_until_it_is_back() {
+    let mut edge = Proxied::new().await;
+    let _running = vigilant(&edge);
+    let sha256 = edge.served("shop.test").await;
+    edge.haproxy.kill().await.unwrap();
+    let down = |memory: &Memory| memory.complaint().filter(|note| note.code == "edge-proxy-down");
+    let note = edge.memory.until("the complaint", down).await;
+    assert!(note.detail.contains(&edge.haproxy.https().to_string()), "{note}");
+    edge.haproxy.start().await.unwrap();
+    let content = |memory: &Memory| memory.reports().last()?.error.is_none().then_some(());
+    edge.memory.until("the complaint to end", content).await;
+    until_visited(&edge, "shop.test", &sha256).await;
+}
+
+/// HAProxy runs on, and its own list says nothing of it.
+#[tokio::test]
+async fn what_somebody_takes_away_or_exchanges_in_memory_is_put_back() {
+    let edge = Proxied::new().await;
+    let _running = vigilant(&edge);
+    let (taken, kept) = (edge.served("taken.test").await, edge.served("kept.test").await);
+    let exchanged = edge.served("exchanged.test").await;
+    let list = edge.haproxy.crt_list().display().to_string();
+    let file = edge.file("exchanged.test");
+    let other = edge.authority.issue("exchanged.test");
+    for command in [
+        format!("del ssl crt-list {list} {}", edge.file("taken.test")),
+        format!("del ssl cert {}", edge.file("taken.test")),
+        format!("set ssl cert {file} <<\n{}\n", pem(&other)),
+        format!("commit ssl cert {file}"),
+    ] {
+        edge.haproxy.ask(&command).await.unwrap();
+    }
+    for (host, sha256) in
+        [("taken.test", &taken), ("exchanged.test", &exchanged), ("kept.test", &kept)]
+    {
+        until_visited(&edge, host, sha256).await;
+    }
+}
+
+/// It was started from a file that lost its end: the leaf is right, and visitors cannot verify it.
+#[tokio::test]
+async fn a_chain_that_lost_its_intermediate_is_told_of_and_put_back() {
+    let mut edge = Proxied::new().await;
+    let running = vigilant(&edge);
+    let bundle = edge.authority.issue_below("shop.test");
+    let sha256 = edge.memory.deploy(&bundle);
+    edge.memory.until_seen("shop.test", Some(&sha256)).await;
+    assert_eq!(edge.visit("shop.test").await, sha256);
+    let mut cut = bundle.clone();
+    let end = cut.chain_pem.rfind("-----BEGIN").unwrap();
+    cut.chain_pem.truncate(end);
+    edge.haproxy.kill().await.unwrap();
+    std::fs::write(edge.file("shop.test"), pem(&cut)).unwrap();
+    edge.haproxy.start().await.unwrap();
+    assert!(edge.visitor().visit("shop.test").await.is_err(), "it cannot be verified");
+    until_visited(&edge, "shop.test", &sha256).await;
+    assert!(std::fs::read_to_string(edge.file("shop.test")).unwrap().contains(&bundle.chain_pem));
+    running.stop().await;
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use holdfast_acme::Class;
 use holdfast_cluster::StoreClock;
 use holdfast_model::Domain;
-use holdfast_store::{Claimed, Error};
+use holdfast_store::{Claimed, DeploymentStatus, Error};
 
 use super::sealed_or_lost;
 use crate::{Deployment, dispatch::Shared};
@@ -40,14 +40,11 @@ async fn withdrawn(shared: &Shared, claimed: &Claimed) -> Result<bool, Error> {
     }
     let domain = &claimed.domain;
     let status = shared.store.deployment(domain.id).await?;
-    if status.revision.is_none() {
+    if is_gone(&status, Duration::ZERO) {
         return Ok(true);
     }
-    if !status.tombstone || (status.behind == 0 && status.refused.is_empty()) {
-        return Ok(status.tombstone);
-    }
     let waited = waited(&shared.clock, domain).unwrap_or_default();
-    if waited < PATIENCE_WITH_EDGES || shared.store.are_ages_doubtful().await? {
+    if !is_gone(&status, waited) || shared.store.are_ages_doubtful().await? {
         return Ok(false);
     }
     let refusals: Vec<_> =
@@ -59,6 +56,13 @@ async fn withdrawn(shared: &Shared, claimed: &Claimed) -> Result<bool, Error> {
         "removed although live edges did not drop it within an hour"
     );
     Ok(true)
+}
+
+/// Is there no edge left to wait for, after this long?
+fn is_gone(status: &DeploymentStatus, waited: Duration) -> bool {
+    let holds = status.behind > 0 || !status.refused.is_empty();
+    let is_done = !holds || waited >= PATIENCE_WITH_EDGES;
+    status.revision.is_none() || (status.tombstone && is_done)
 }
 
 /// Is the revocation done, or not worth waiting for any longer?
@@ -100,7 +104,8 @@ fn waited(clock: &StoreClock, domain: &Domain) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_model::State;
+    use holdfast_model::{Note, State};
+    use holdfast_store::Revision;
 
     use super::*;
     use crate::samples::{certificate, clock_at, domain, jump, now};
@@ -113,6 +118,26 @@ mod tests {
 
     fn removed_for(waited: Duration) -> Domain {
         Domain { removing_since: Some(now().minus(waited)), ..ends_in(HOUR * 1_000) }
+    }
+
+    #[test]
+    fn edges_are_waited_for_unless_they_are_out_of_order_and_not_for_ever() {
+        let note = |code: &'static str| vec![("fra-1".to_owned(), Note::new(code, "its words"))];
+        let status = DeploymentStatus {
+            revision: Some(Revision::default()),
+            tombstone: true,
+            live: 2,
+            ..DeploymentStatus::default()
+        };
+        let behind = DeploymentStatus { behind: 1, ..status.clone() };
+        let refused = DeploymentStatus { refused: note("edge-still-serves"), ..status.clone() };
+        let broken = DeploymentStatus { broken: note("edge-reload-failed"), ..status.clone() };
+        assert!(is_gone(&status, Duration::ZERO) && is_gone(&broken, Duration::ZERO));
+        for holding in [behind, refused] {
+            assert!(!is_gone(&holding, HOUR / 2) && is_gone(&holding, HOUR), "{holding:?}");
+            // Not withdrawn at all yet.
+            assert!(!is_gone(&DeploymentStatus { tombstone: false, ..holding }, HOUR));
+        }
     }
 
     #[test]

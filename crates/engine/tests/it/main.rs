@@ -4,6 +4,7 @@
 
 mod crowd;
 mod damage;
+mod edges;
 mod fault;
 mod handshake;
 mod import;

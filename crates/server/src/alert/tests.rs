@@ -243,6 +243,11 @@ fn edges_are_told_by_what_is_wrong_with_them() {
     told(edge.clone(), 600, &["edge-behind"]);
     let error = Some(Note::new("edge-disk", "the disk is full"));
     told(Edge { last_error: error.clone(), ..edge.clone() }, 10, &["edge-error"]);
+    for (code, severity) in [("edge-disk", Severity::Warning), (PROXY_DOWN, Severity::Critical)] {
+        let last_error = Some(Note::new(code, "its words"));
+        let edges = [Edge { last_error, ..edge.clone() }];
+        assert_eq!(alerts(&Facts { edges: &edges, ..quiet() })[0].severity, severity, "{code}");
+    }
     told(Edge { shadows: 2, ..edge.clone() }, 10, &["edge-shadowed"]);
     told(Edge { refusals: 7, ..edge.clone() }, 10, &["edge-refusing"]);
     // One that only looks refuses everything.

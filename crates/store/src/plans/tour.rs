@@ -250,6 +250,8 @@ async fn edges(
     // It was away, and is back; then its agent was, and is started again.
     raw(SILENT).await;
     store.observe(edge, &plain, &actor()).await.unwrap();
+    // What an edge says of itself as a whole wakes its group, and so does its next registration.
+    store.observe(edge, &EdgeReport { error, ..plain }, &actor()).await.unwrap();
     raw(SILENT).await;
     store.register_edge(&new).await.unwrap();
     store.strangers(edge, &PAGE).await.unwrap();

@@ -40,6 +40,7 @@ impl Follower<'_> {
     /// For a target that keeps nothing everything is followed from the beginning.
     async fn start_from_the_beginning(&mut self) -> Result<()> {
         self.target.listing_began().await?;
+        self.watch.forget_all();
         self.listing.get_or_insert(self.at.epoch);
         self.at = Revision::default();
         Ok(())
@@ -59,6 +60,7 @@ impl Follower<'_> {
     /// Compares what the target holds with what is to be served.
     pub(super) async fn compare(&mut self) -> Result<()> {
         let Some(inventory) = self.target.inventory().await? else {
+            self.watch.loads_by_itself();
             if self.lost {
                 self.start_from_the_beginning().await?;
             }
@@ -132,9 +134,13 @@ impl Follower<'_> {
         self.strange = others.flat_map(|stranger| stranger.names.iter().cloned()).collect();
         self.outbox.strangers(strangers);
         let (at, anew) = (self.at, self.lost || self.at == Revision::default());
+        self.watch.forget_all();
         listing.items.retain(|item| {
             let wanted = item.certificate.as_ref().map(|(_, sha256)| sha256);
             let right = held.remove(&item.name).flatten().as_ref() == wanted;
+            if right && !anew {
+                self.watch.is_served(item);
+            }
             // What came later than what was reported is told as a change too.
             anew || (item.revision <= at && !right)
         });

@@ -38,6 +38,20 @@ impl Authority {
         self.issue_as(name, |_| {})
     }
 
+    /// One that an intermediate issued, which visitors need beside it.
+    pub(crate) fn issue_below(&self, name: &str) -> Bundle {
+        let mut params = CertificateParams::new([]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "Edge test intermediate");
+        let key = KeyPair::generate().unwrap();
+        let issuer = CertifiedIssuer::signed_by(params, key, &self.issuer).unwrap();
+        let below =
+            Self { issuer, serial: AtomicU64::new(self.serial.fetch_add(1, Ordering::Relaxed)) };
+        let mut bundle = below.issue(name);
+        bundle.chain_pem += &below.issuer.pem();
+        bundle
+    }
+
     /// One for several names; as a bundle it is the first's.
     pub(crate) fn issue_for(&self, names: &[&str]) -> Bundle {
         self.issue_as(names[0], |params| {

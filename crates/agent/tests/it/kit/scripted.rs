@@ -1,6 +1,8 @@
 //! A target that does as the test says.
 
 use std::collections::{HashMap, HashSet};
+use std::io;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -18,6 +20,8 @@ pub(crate) struct Scripted {
     /// The target as a whole is out of order.
     pub(crate) broken: AtomicBool,
     pub(crate) panics: AtomicBool,
+    /// Nobody can make a handshake.
+    pub(crate) down: AtomicBool,
     probing: AtomicUsize,
     pub(crate) most_probing: AtomicUsize,
 }
@@ -30,6 +34,7 @@ struct State {
     ignored: HashSet<Hostname>,
     applied: Vec<Hostname>,
     probed: Vec<Hostname>,
+    doubted: Vec<Hostname>,
     listings: Vec<&'static str>,
 }
 
@@ -49,6 +54,25 @@ impl Scripted {
 
     pub(crate) fn ignore(&self, text: &str) {
         self.lock().ignored.insert(name(text));
+    }
+
+    /// A name is not served any more, without the agent's doing.
+    pub(crate) fn lose(&self, text: &str) {
+        self.lock().served.remove(&name(text));
+    }
+
+    pub(crate) fn probed_in_all(&self) -> usize {
+        self.lock().probed.len()
+    }
+
+    /// Names whose application was not believed any more.
+    pub(crate) fn doubted(&self) -> Vec<Hostname> {
+        self.lock().doubted.clone()
+    }
+
+    fn nobody(&self) -> Option<(SocketAddr, io::Error)> {
+        let is_down = self.down.load(Relaxed);
+        is_down.then(|| (([127, 0, 0, 1], 1).into(), io::ErrorKind::ConnectionRefused.into()))
     }
 
     /// How often a name was applied.
@@ -116,9 +140,21 @@ impl Target for Scripted {
             tokio::task::yield_now().await;
         }
         self.probing.fetch_sub(1, Relaxed);
+        if let Some((address, source)) = self.nobody() {
+            return Err(Error::Unseen { address, source });
+        }
         let mut state = self.lock();
         state.probed.push(name.clone());
         Ok(state.served.get(name).cloned())
+    }
+
+    async fn answers(&self) -> Result<()> {
+        let nobody = self.nobody();
+        nobody.map_or(Ok(()), |(address, source)| Err(Error::ProxyDown { address, source }))
+    }
+
+    async fn doubt(&self, names: &[Hostname]) {
+        self.lock().doubted.extend(names.iter().cloned());
     }
 
     async fn listing_began(&self) -> Result<()> {

@@ -4,7 +4,7 @@ use std::{os::unix::fs::PermissionsExt as _, time::Duration};
 
 use holdfast_store::{Error, MasterKey, OpenOptions, Outage, SharedStore, check_place};
 
-use super::{authority, cluster, finding::Finding, issuer};
+use super::{authority, cluster, finding::Finding, issuer, running};
 use crate::{
     clock,
     config::{Config, DatabaseUrl, EdgeMode},
@@ -295,13 +295,18 @@ async fn moments(store: &SharedStore) -> Option<Finding> {
     })
 }
 
-async fn edges(store: &SharedStore, mode: EdgeMode) -> Option<Finding> {
+async fn edges(store: &SharedStore, mode: EdgeMode) -> Vec<Finding> {
     if mode == EdgeMode::None {
-        return None;
+        return Vec::new();
     }
-    let edges = store.edges().await.ok()?;
+    let Ok(edges) = store.edges().await else { return Vec::new() };
     let live = edges.iter().filter(|edge| edge.live).count();
-    Some(match (live, edges.len()) {
+    let ailing = edges
+        .iter()
+        .filter(|edge| edge.live)
+        .filter_map(|edge| Some(running::ailing(&edge.name, &edge.last_error.as_ref()?.detail)));
+    let mut findings: Vec<_> = ailing.collect();
+    findings.push(match (live, edges.len()) {
         (0, 0) => Finding::doubtful(
             "edge",
             "no edge has reported yet",
@@ -313,5 +318,6 @@ async fn edges(store: &SharedStore, mode: EdgeMode) -> Option<Finding> {
             "Start them; `holdfast edge list` says which.",
         ),
         (live, known) => Finding::good("edge", format!("{live} of {known} edges live")),
-    })
+    });
+    findings
 }

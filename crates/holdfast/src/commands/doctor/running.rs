@@ -59,10 +59,14 @@ fn edges(edges: &[Value]) -> Vec<Finding> {
     };
     let live = |edge: &&Value| edge.get("live").and_then(Value::as_bool).unwrap_or_default();
     let (live, stale): (Vec<_>, Vec<_>) = edges.iter().partition(live);
-    let mut findings: Vec<_> = live
-        .iter()
-        .map(|edge| Finding::good("edge", format!("{} lives", text(edge, "name"))))
-        .collect();
+    let finding = |edge: &&Value| {
+        let name = text(edge, "name");
+        match edge.pointer("/last_error/detail").and_then(Value::as_str) {
+            Some(complaint) => ailing(&name, complaint),
+            None => Finding::good("edge", format!("{name} lives")),
+        }
+    };
+    let mut findings: Vec<_> = live.iter().map(finding).collect();
     if live.is_empty() && !stale.is_empty() {
         findings.push(Finding::wrong(
             "edge",
@@ -71,6 +75,12 @@ fn edges(edges: &[Value]) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+/// An edge that reports, and that is out of order as a whole.
+pub(super) fn ailing(name: &str, complaint: &str) -> Finding {
+    let fix = format!("Mend what it names; `holdfast edge show {name}` says when it is over.");
+    Finding::wrong("edge", format!("{name} is out of order: {complaint}"), fix)
 }
 
 fn alerts(alerts: &[Value]) -> Vec<Finding> {
@@ -122,7 +132,20 @@ async fn network(found: &Found) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_live_edge_that_complains_is_wrong() {
+        let complaint = json!({ "code": "edge-proxy-down", "detail": "the proxy does not answer" });
+        let found = edges(&[
+            json!({ "name": "fra-1", "live": true, "last_error": complaint }),
+            json!({ "name": "fra-2", "live": true, "last_error": null }),
+        ]);
+        assert_eq!(found[0], ailing("fra-1", "the proxy does not answer"));
+        assert_eq!(found[1], Finding::good("edge", "fra-2 lives"));
+    }
 
     #[test]
     fn dates_of_http() {

@@ -1,7 +1,7 @@
 //! `holdfast edge list`
 
 use holdfast_model::Timestamp;
-use holdfast_store::COUNTED;
+use holdfast_store::{COUNTED, PROXY_DOWN};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -62,11 +62,11 @@ fn table(edges: Vec<Edge>, now: Timestamp) -> Table {
     let mut table =
         Table::new(headings).painted("LIVE", liveness).painted("LAST ERROR", Style::dim);
     for edge in edges {
-        let (remarks, behind) = (edge.remarks(), edge.behind());
+        let (remarks, behind, state) = (edge.remarks(), edge.behind(), edge.state());
         table.row([
             edge.name,
             edge.group,
-            if edge.live { "yes" } else { "no" }.to_owned(),
+            state.to_owned(),
             clock::relative(edge.last_seen_at, now),
             edge.revision,
             behind,
@@ -96,8 +96,22 @@ impl Edge {
         format!("{}{more}", self.behind)
     }
 
-    pub(super) const fn liveness(&self) -> &'static str {
-        if self.live { "live" } else { "not live" }
+    pub(super) fn liveness(&self) -> &'static str {
+        match self.state() {
+            "yes" => "live",
+            "down" => "live, but its proxy answers nobody",
+            _ => "not live",
+        }
+    }
+
+    /// `down`: it reports, and its proxy answers nobody.
+    fn state(&self) -> &'static str {
+        let is_down = self.last_error.as_ref().is_some_and(|note| note.code == PROXY_DOWN);
+        match (self.live, is_down) {
+            (true, true) => "down",
+            (true, false) => "yes",
+            (false, _) => "no",
+        }
     }
 }
 
@@ -158,6 +172,16 @@ mod tests {
             assert!(line.contains("7.0 s ago") && line.contains("1.1234567"), "{line}");
             assert!(line.contains("10000+"), "{line}");
         }
+    }
+
+    #[test]
+    fn an_edge_whose_proxy_answers_nobody_is_down() {
+        let mut edge = edge("fra-1", true, Some("the proxy does not answer visitors"));
+        assert_eq!(edge.state(), "yes");
+        edge.last_error.as_mut().unwrap().code = PROXY_DOWN.into();
+        assert_eq!((edge.state(), edge.liveness()), ("down", "live, but its proxy answers nobody"));
+        edge.live = false;
+        assert_eq!(edge.state(), "no");
     }
 
     #[test]
