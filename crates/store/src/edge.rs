@@ -156,12 +156,6 @@ pub struct Refusal {
     pub seen_at: Timestamp,
 }
 
-/// The code of an edge that cannot load a certificate: what is stored of it may be damaged.
-pub const UNUSABLE: &str = "edge-certificate-unusable";
-
-/// The code of an edge whose proxy answers nobody: what was seen there before is not served any more.
-pub const PROXY_DOWN: &str = "edge-proxy-down";
-
 /// What an edge saw when it looked at itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observation {

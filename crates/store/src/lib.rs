@@ -13,6 +13,7 @@ mod ca_wait;
 mod certificate;
 mod challenge;
 mod claim;
+mod complaint;
 mod conflict;
 mod desk;
 mod difference;
@@ -67,13 +68,13 @@ pub use ca_wait::{CaWait, CaWaits, Noted};
 pub use certificate::{Bundle, CertificateId, Certificates, NewCertificate};
 pub use challenge::{ChallengeAnswer, ChallengeKind, Challenges, NewChallenge, OpenChallenge};
 pub use claim::{Claim, ClaimRequest, Claims, Holder};
+pub use complaint::{PROXY_DOWN, UNUSABLE};
 pub use desk::{ChallengeDesk, is_token};
 pub use difference::{Difference, Differences, NAMED, Names};
 pub use domain::{Added, DomainFilter, DomainPatch, Domains, Import, NewDomain, QueueStanding};
 pub use edge::{
     Change, Changes, DeploymentStatus, Desired, Edge, EdgeAgent, EdgeId, EdgeIdentity, EdgeReport,
-    Edges, NewEdge, Observation, PROXY_DOWN, Refusal, RemovedEdge, ReportOrder, Revision, Seen,
-    UNUSABLE,
+    Edges, NewEdge, Observation, Refusal, RemovedEdge, ReportOrder, Revision, Seen,
 };
 pub use error::{Error, Result};
 pub use event::{Actor, Event, EventBody, EventCursor, Events};

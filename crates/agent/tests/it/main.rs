@@ -27,3 +27,4 @@ mod swap;
 mod tls;
 mod transactions;
 mod upstream;
+mod watching;

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use holdfast_model::{DomainId, Hostname, Note, WaitScope};
 use holdfast_store::{
     COUNTED, CaWait, EdgeAgent, EdgeId, EventCursor, Expiring, LateIssue, OpenTransaction,
-    Revision, TransactionOwner, WebhookId,
+    PROXY_DOWN, Revision, TransactionOwner, WebhookId,
 };
 use uuid::Uuid;
 

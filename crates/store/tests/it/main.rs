@@ -22,6 +22,7 @@ mod certificate;
 mod child;
 mod claim;
 mod clock;
+mod complaint;
 mod count;
 mod departure;
 mod difference;
