@@ -82,6 +82,9 @@ const FILES_OF_A_LOOK: u64 = 16;
 /// No more looks at once than this, however many files may be open.
 const MOST_LOOKS: u64 = 1024;
 
+/// What was answered so long ago says that a resolver is there.
+const LATELY: Duration = Duration::from_secs(5);
+
 /// Of the time for a question, until another server is asked, or the same once more.
 const STEPS: u32 = 3;
 
@@ -108,6 +111,19 @@ impl Resolver {
     #[must_use]
     pub const fn room(&self) -> usize {
         self.room
+    }
+
+    /// Did our resolver answer anything in the last seconds? Where it keeps silent, no more should be begun than must be.
+    #[must_use]
+    pub fn is_heard_of(&self) -> bool {
+        Instant::now().checked_sub(LATELY).is_none_or(|then| self.servers.answered_since(then))
+    }
+
+    /// Whether our resolver answers: what it answered lately counts, else it is asked.
+    pub async fn answers(&self) -> bool {
+        let (limits, now) = (self.limits, Instant::now());
+        let look = Look { servers: &self.servers, limits, until: now + limits.query };
+        self.is_heard_of() || look.resolver_answers(now).await
     }
 
     /// Looks at a name. Never fails: what goes wrong is part of what is seen.

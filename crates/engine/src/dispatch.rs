@@ -1,7 +1,10 @@
 //! The engine itself: claims due domains and admits queued ones, each up to its bound, and sleeps until
 //! the next is due or somebody says that there is work. Polling is only the safety net.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use holdfast_acme::Ca;
 use holdfast_cluster::{Cluster, StoreClock};
@@ -48,6 +51,17 @@ pub(crate) struct Shared {
     /// A task ended: there is room.
     pub(crate) room: Notify,
     pub(crate) pulse: Pulse,
+    /// For those that gave their place away and come back to commit.
+    pub(crate) back: Semaphore,
+}
+
+/// The place that work on a domain takes.
+pub(crate) trait Spot: Sync {
+    /// Gives it to another: what comes next costs only time, and is bounded elsewhere.
+    fn leave(&self);
+
+    /// Was it given away?
+    fn is_left(&self) -> bool;
 }
 
 /// Moves domains, until told to stop.
@@ -84,7 +98,9 @@ impl Engine {
     pub async fn run(self, stopping: CancellationToken) {
         let clock = self.cluster.clock().clone();
         let Some(secret) = first_contact(&self.store, &clock, &stopping).await else { return };
+        let at_once = usize::try_from(self.config.concurrency).unwrap_or(Semaphore::MAX_PERMITS);
         let shared = Arc::new(Shared {
+            back: Semaphore::new(at_once.clamp(1, Semaphore::MAX_PERMITS)),
             store: self.store,
             resolver: self.resolver,
             ca: self.ca,
@@ -178,7 +194,7 @@ impl<'a> Dispatcher<'a> {
         Self {
             shared,
             tasks: TaskTracker::new(),
-            looks: Looks::new(shared.config.concurrency),
+            looks: Looks::new(shared.config.concurrency, shared.resolver.room()),
             order_room: Arc::new(Semaphore::new(orders.min(Semaphore::MAX_PERMITS))),
             alarm: Alarm::new(shared.store.wake(Topic::Work)),
         }
@@ -231,7 +247,7 @@ impl<'a> Dispatcher<'a> {
     /// Gives when the next domain is due, if the store knows.
     async fn claim(&mut self) -> Result<Option<Instant>, Error> {
         let (began, mut next_due_at) = (Instant::now(), None);
-        let room = self.looks.room(began);
+        let room = self.looks.room(began, self.shared.resolver.is_heard_of());
         let mut full = room.shared == 0;
         if room.total() > 0 {
             let (who, hold) = (&self.shared.config.claimant, self.shared.config.claim);
@@ -292,10 +308,10 @@ impl<'a> Dispatcher<'a> {
                 shared: &shared,
                 id: claimed.domain.id,
                 epoch: claimed.epoch,
-                place: Some(place),
+                place: Mutex::new(Some(place)),
             };
             let claim = (held.id, held.epoch);
-            shared.holds.work(claim, until, drive(&shared, claimed)).await;
+            shared.holds.work(claim, until, drive(&shared, claimed, &held)).await;
         });
     }
 }
@@ -305,14 +321,35 @@ struct Held<'a, P> {
     shared: &'a Shared,
     id: DomainId,
     epoch: i64,
-    place: Option<P>,
+    place: Mutex<Option<P>>,
+}
+
+impl<P> Held<'_, P> {
+    fn place(&self) -> MutexGuard<'_, Option<P>> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<P: Send> Spot for Held<'_, P> {
+    fn leave(&self) {
+        let place = self.place().take();
+        if place.is_some() {
+            // There is room before anybody is told so.
+            drop(place);
+            self.shared.room.notify_one();
+        }
+    }
+
+    fn is_left(&self) -> bool {
+        self.place().is_none()
+    }
 }
 
 impl<P> Drop for Held<'_, P> {
     fn drop(&mut self) {
         self.shared.holds.drop(self.id, self.epoch);
         // There is room before anybody is told so.
-        drop(self.place.take());
+        drop(self.place().take());
         self.shared.pulse.ended();
         self.shared.room.notify_one();
     }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use holdfast_cluster::StoreClock;
 use holdfast_model::{Domain, Outcome, Policy, State, Transition, Wanted, answers, asked, decide};
-use holdfast_store::{Claimed, Commit, Error, Products};
+use holdfast_store::{Claimed, Commit, Error, Lane, Products};
 
 use crate::{
-    dispatch::Shared,
+    dispatch::{Shared, Spot},
     handlers::{self, Step},
     telemetry, waits,
 };
@@ -16,10 +16,10 @@ use crate::{
 const PATIENCE: Duration = Duration::from_millis(600);
 
 /// Drives until the domain must wait, is done, or is not ours any more.
-pub(crate) async fn drive(shared: &Shared, mut claimed: Claimed) {
+pub(crate) async fn drive(shared: &Shared, mut claimed: Claimed, spot: &dyn Spot) {
     loop {
         let id = claimed.domain.id;
-        match turn(shared, claimed).await {
+        match turn(shared, claimed, spot).await {
             Ok(Some(next)) => claimed = next,
             Ok(None) => return,
             Err(Error::ClaimLost) => {
@@ -36,15 +36,24 @@ pub(crate) async fn drive(shared: &Shared, mut claimed: Claimed) {
 }
 
 /// One step. Gives the domain back if it goes on at once.
-async fn turn(shared: &Shared, claimed: Claimed) -> Result<Option<Claimed>, Error> {
+async fn turn(
+    shared: &Shared,
+    claimed: Claimed,
+    spot: &dyn Spot,
+) -> Result<Option<Claimed>, Error> {
     if claimed.domain.removing_since.is_some() {
         handlers::remove(shared, claimed).await?;
         return Ok(None);
     }
-    let step = step(shared, &claimed).await?;
+    let step = step(shared, &claimed, spot).await?;
+    // Of those that gave their place away, hundreds may be done in one moment: they must not fill the store's own queue.
+    let back = match spot.is_left() {
+        true => shared.back.acquire().await.ok(),
+        false => None,
+    };
     let policy = &shared.config.policy;
     let transition = decided(&shared.clock, policy, &claimed.domain, &step.outcome);
-    let wait = shared.patience(&transition);
+    let wait = shared.patience(&claimed.domain, &transition);
     let answers_request = answers(&claimed.domain, &step.outcome, &transition);
     let commit = Commit {
         transition,
@@ -58,6 +67,7 @@ async fn turn(shared: &Shared, claimed: Claimed) -> Result<Option<Claimed>, Erro
         shared.holds.drop(claimed.domain.id, claimed.epoch);
     }
     let after = shared.store.commit(&claimed, &commit).await?;
+    drop(back);
     telemetry::transition(&claimed.domain, &commit.transition);
     shared.after_commit(&commit.transition);
     let Some(wait) = wait else { return Ok(None) };
@@ -74,7 +84,7 @@ fn decided(clock: &StoreClock, policy: &Policy, stored: &Domain, outcome: &Outco
 }
 
 /// What a person asked for comes first; else the state's handler.
-async fn step(shared: &Shared, claimed: &Claimed) -> Result<Step, Error> {
+async fn step(shared: &Shared, claimed: &Claimed, spot: &dyn Spot) -> Result<Step, Error> {
     let domain = &claimed.domain;
     if domain.wanted == Some(Wanted::Retry) {
         waits::lift(shared, domain).await?;
@@ -82,16 +92,18 @@ async fn step(shared: &Shared, claimed: &Claimed) -> Result<Step, Error> {
     if let Some(outcome) = domain.wanted.and_then(|wanted| asked(domain, wanted)) {
         return Ok(Step { outcome, products: Products::default() });
     }
-    handlers::handle(shared, claimed).await
+    handlers::handle(shared, claimed, spot).await
 }
 
 impl Shared {
     /// How long to wait under the claim for the next attempt; none to give the claim back.
-    fn patience(&self, transition: &Transition) -> Option<Duration> {
+    fn patience(&self, before: &Domain, transition: &Transition) -> Option<Duration> {
         let next = transition.next_attempt_at?;
         let wait = self.clock.until(next);
         let rests = matches!(transition.state, State::Active | State::Failed);
-        (wait <= PATIENCE && !rests && !self.stopping.is_cancelled()).then_some(wait)
+        // Who is looked at for long has a lane of its own, and waits for its room.
+        let moves = Lane::of(before) != Lane::Silent && transition.awaits_patience();
+        (wait <= PATIENCE && !rests && !moves && !self.stopping.is_cancelled()).then_some(wait)
     }
 
     /// The queue for orders may have moved: look at it again soon.

@@ -16,6 +16,7 @@ use holdfast_store::{Claimed, Error, Products};
 pub use dns::expectation;
 pub(crate) use removal::remove;
 
+use crate::dispatch::{Shared, Spot};
 use crate::{
     account::STOPPED,
     dispatch::Shared,
@@ -35,10 +36,16 @@ impl From<Outcome> for Step {
 }
 
 /// Runs the handler of the domain's state.
-pub(crate) async fn handle(shared: &Shared, claimed: &Claimed) -> Result<Step, Error> {
+pub(crate) async fn handle(
+    shared: &Shared,
+    claimed: &Claimed,
+    spot: &dyn Spot,
+) -> Result<Step, Error> {
     match claimed.domain.state {
         State::Initial => Ok(intake(claimed)),
-        State::DnsVerifying | State::DnsVerificationFailed => Ok(dns::look(shared, claimed).await),
+        State::DnsVerifying | State::DnsVerificationFailed => {
+            Ok(dns::look(shared, claimed, spot).await)
+        }
         State::AcmeOrdering => order::place(shared, claimed).await,
         State::AcmeChallengePreparing => challenge::prepare(shared, claimed).await,
         State::AcmeChallengePrepared => challenge::announce(shared, claimed).await,

@@ -21,12 +21,13 @@ pub(crate) struct Found {
 }
 
 impl Looks {
-    pub(crate) fn new(concurrency: u32) -> Self {
-        Self { lanes: Lanes::new(concurrency), low_water: LowWater::default() }
+    pub(crate) fn new(concurrency: u32, looks_at_dns: usize) -> Self {
+        Self { lanes: Lanes::new(concurrency, looks_at_dns), low_water: LowWater::default() }
     }
 
-    /// What a look of this moment asks for.
-    pub(crate) fn room(&mut self, at: Instant) -> Room {
+    /// What a look of this moment asks for; `hears` is whether our resolver answers.
+    pub(crate) fn room(&mut self, at: Instant, hears: bool) -> Room {
+        self.lanes.hear(hears);
         Room { since: self.low_water.begin(at), ..self.lanes.room() }
     }
 
@@ -44,9 +45,13 @@ impl Looks {
     ) -> Found {
         let lanes: Vec<_> = batch.work.iter().map(|one| Lane::of(&one.domain)).collect();
         // By the room that was offered: places that were freed meanwhile were not.
-        let full = room.is_used_up(&lanes);
+        let used_up = room.is_used_up(&lanes);
+        let full = used_up.contains(&true);
         // Of a lane that may hold more, what was due before the last that was taken is taken.
-        let done = if full { batch.taken_to } else { [Some(batch.now); Lane::ALL.len()] };
+        let mut done = batch.taken_to;
+        for (done, used_up) in done.iter_mut().zip(used_up) {
+            *done = if used_up { *done } else { Some(batch.now) };
+        }
         self.low_water.looked(began, answered, batch.now, done);
         Found { places: lanes.into_iter().map(|lane| self.lanes.take(lane)).collect(), full }
     }
@@ -80,12 +85,12 @@ mod tests {
     /// While a dump runs, a look that began at the beginning each time would become slower by the second.
     #[test]
     fn a_look_begins_where_the_last_one_ended() {
-        let (mut looks, at) = (Looks::new(2), Instant::now());
-        let first = looks.room(at);
+        let (mut looks, at) = (Looks::new(2, 1_024), Instant::now());
+        let first = looks.room(at, true);
         assert_eq!(first.since, [None; Lane::ALL.len()]);
         let found = looks.found(at, at, &first, &batch(1));
         assert!(!found.full && found.places.len() == 1);
-        let next = looks.room(at + Duration::from_secs(1));
+        let next = looks.room(at + Duration::from_secs(1), true);
         assert!(next.since.iter().all(|since| since.is_some_and(|since| since < now())));
         assert_eq!(next.shared, 1, "one place is taken");
     }
@@ -93,15 +98,17 @@ mod tests {
     /// What was left for want of room is looked for again, with the lane's mark before it.
     #[test]
     fn what_was_left_for_want_of_room_is_before_no_mark() {
-        let (mut looks, at) = (Looks::new(2), Instant::now());
-        let first = looks.room(at);
+        let (mut looks, at) = (Looks::new(2, 1_024), Instant::now());
+        let first = looks.room(at, true);
         let found = looks.found(at, at, &first, &batch(2));
         assert!(found.full && looks.is_full());
         let left = now().minus(Duration::from_secs(300));
-        let since = looks.room(at + Duration::from_secs(1)).since;
+        let since = looks.room(at + Duration::from_secs(1), true).since;
         for lane in Lane::ALL {
             match lane {
                 Lane::New => assert!(since[lane as usize].unwrap() < left),
+                // There was more room than that for these.
+                Lane::Silent | Lane::Look => assert!(since[lane as usize].unwrap() > left),
                 _ => assert_eq!(since[lane as usize], None),
             }
         }

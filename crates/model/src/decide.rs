@@ -69,6 +69,13 @@ impl Transition {
         self
     }
 
+    /// Does it wait for a look at DNS that may take long?
+    #[must_use]
+    pub fn awaits_patience(&self) -> bool {
+        let by_dns = matches!(self.state, State::DnsVerifying | State::DnsVerificationFailed);
+        by_dns && self.last_error.as_ref().is_some_and(Note::is_silence_of_dns)
+    }
+
     /// When it is tried next, as seen by the store's clock at the moment of the commit. Where the
     /// decider's clock was ahead of it, the wait counts from the commit: else a step back of the
     /// clock would leave the domain alone for as long as the step was.
@@ -327,6 +334,8 @@ impl Step<'_> {
             State::AcmeOrdering | State::Failed => None,
             State::CertificateDeploying => Some(self.next_look_at_edges()),
             State::Active => Some(self.next_look(outcome)),
+            // Another look at once, which may take longer.
+            State::DnsVerifying | State::DnsVerificationFailed => Some(self.now),
             _ => Some(self.bounded(outcome.not_before().unwrap_or_else(|| self.later()))),
         };
         match outcome.note() {

@@ -41,6 +41,7 @@ outcomes! {
     Imported, "A key and chain that fit were brought along.";
     DnsPointed, "The name is pointed at us.";
     DnsNotPointed { note: Note }, "It is not, and this is what was seen instead.";
+    DnsSilent { note: Note }, "DNS did not answer a short look, which is no verdict: look again with all patience, at no cost.";
     OrderCreated, "The CA made, or gave back, an order.";
     CaWaits, "The CA asked to wait, or the order budget is spent: back to the queue, at no cost.";
     Deferred { note: Note, until: Timestamp }, "The CA refuses what this name needs for now: asked again then, at no cost.";
@@ -84,6 +85,7 @@ impl Outcome {
     pub const fn note(&self) -> Option<&Note> {
         match self {
             Self::DnsNotPointed { note }
+            | Self::DnsSilent { note }
             | Self::ChallengeInvalid { note }
             | Self::OrderGone { note }
             | Self::DeploymentPending { note }

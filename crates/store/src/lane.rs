@@ -3,7 +3,7 @@
 //!
 //! A lane follows from the row alone; nobody writes it. So the release before, which knows none, works beside this one.
 
-use holdfast_model::{Domain, QueuePlace, State, Timestamp};
+use holdfast_model::{Domain, Note, QueuePlace, State, Timestamp};
 
 /// What a domain is due for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -18,17 +18,24 @@ pub enum Lane {
     Renewal,
     /// It failed and is looked at again, or it is being removed.
     Again,
+    /// Its DNS said nothing at the last look, and the next one takes all the time that it may.
+    Silent,
+    /// It is Active, and the CA is asked when to renew its certificate.
+    Look,
 }
 
 /// How many lanes there are.
-const LANES: usize = 5;
+const LANES: usize = 7;
 
 /// The lane of a row, as both databases understand it and as the index has it, to the letter.
 macro_rules! lane {
     () => {
         "CASE WHEN removing_since IS NOT NULL THEN 4 WHEN order_id IS NOT NULL THEN 0
               WHEN state IN ('CertificateDownloaded', 'CertificateDeploying', 'CertificateDeployed', 'CertificateDeploymentFailed') THEN 2
-              WHEN state = 'Initial' THEN 1 WHEN certificate_id IS NOT NULL THEN 3 WHEN wanted IS NOT NULL THEN 1
+              WHEN state = 'Initial' THEN 1 WHEN state = 'Active' AND wanted IS NULL THEN 6
+              WHEN state IN ('DnsVerifying', 'DnsVerificationFailed') AND wanted IS NULL
+                  AND error_code IN ('dns-silent', 'dns-timeout') THEN 5
+              WHEN certificate_id IS NOT NULL THEN 3 WHEN wanted IS NOT NULL THEN 1
               WHEN state IN ('DnsVerificationFailed', 'AcmeOrderFailed', 'AcmeChallengeFailed', 'CertificateDownloadFailed', 'Failed') THEN 4
               ELSE 1 END"
     };
@@ -37,15 +44,17 @@ pub(crate) use lane;
 
 impl Lane {
     /// All of them.
-    pub const ALL: [Self; LANES] = [Self::Order, Self::New, Self::Edge, Self::Renewal, Self::Again];
+    pub const ALL: [Self; LANES] =
+        [Self::Order, Self::New, Self::Edge, Self::Renewal, Self::Again, Self::Silent, Self::Look];
 
     /// The lane of a domain.
     #[must_use]
     pub fn of(domain: &Domain) -> Self {
         use State::{
-            CertificateDeployed, CertificateDeploying, CertificateDeploymentFailed,
-            CertificateDownloaded, Initial,
+            Active, CertificateDeployed, CertificateDeploying, CertificateDeploymentFailed,
+            CertificateDownloaded, DnsVerificationFailed, DnsVerifying, Initial,
         };
+        let silent = || domain.last_error.as_ref().is_some_and(Note::is_silence_of_dns);
         match domain.state {
             _ if domain.removing_since.is_some() => Self::Again,
             _ if domain.order_open => Self::Order,
@@ -54,6 +63,10 @@ impl Lane {
             | CertificateDeployed
             | CertificateDeploymentFailed => Self::Edge,
             Initial => Self::New,
+            Active if domain.wanted.is_none() => Self::Look,
+            DnsVerifying | DnsVerificationFailed if domain.wanted.is_none() && silent() => {
+                Self::Silent
+            }
             _ if domain.certificate.is_some() => Self::Renewal,
             _ if domain.wanted.is_some() => Self::New,
             state if state.is_failure() => Self::Again,
@@ -68,6 +81,8 @@ impl Lane {
             Self::Edge => 2,
             Self::Renewal => 3,
             Self::Again => 4,
+            Self::Silent => 5,
+            Self::Look => 6,
         }
     }
 }
@@ -77,8 +92,10 @@ impl Lane {
 pub struct Room {
     /// The lanes in the order in which they are served, each with what is kept for it alone.
     pub lanes: [(Lane, u32); LANES],
-    /// For any of them.
+    /// For any of them, except those that stay in what is kept for them.
     pub shared: u32,
+    /// Which lanes, by their place in [`Lane::ALL`], take nothing of what is shared.
+    pub apart: [bool; LANES],
     /// What was due before this in a lane, by its place in [`Lane::ALL`], need not be looked for; none: all of it is.
     pub since: [Option<Timestamp>; LANES],
 }
@@ -87,7 +104,12 @@ impl Room {
     /// Nothing is kept for any lane.
     #[must_use]
     pub fn shared(room: u32) -> Self {
-        Self { lanes: Lane::ALL.map(|lane| (lane, 0)), shared: room, since: [None; LANES] }
+        Self {
+            lanes: Lane::ALL.map(|lane| (lane, 0)),
+            shared: room,
+            apart: [false; LANES],
+            since: [None; LANES],
+        }
     }
 
     /// Where the look begins in the lanes, in the order in which they are served.
@@ -95,14 +117,28 @@ impl Room {
         self.lanes.map(|(lane, _)| self.since.get(lane as usize).copied().flatten())
     }
 
-    /// Did these take all that is for any? Then some lane may have more.
+    /// What each lane gets of what is shared, in the order in which they are served: all that is left of it, or nothing.
+    pub(crate) fn shares(&self) -> [u32; LANES] {
+        self.lanes.map(|(lane, _)| u32::from(!self.is_apart(lane)))
+    }
+
+    fn is_apart(&self, lane: Lane) -> bool {
+        self.apart.get(lane as usize).copied().unwrap_or_default()
+    }
+
+    /// Of which lanes, by their place in [`Lane::ALL`], may there be more than these, which were taken?
     #[must_use]
-    pub fn is_used_up(&self, taken: &[Lane]) -> bool {
-        let of = |lane: Lane| taken.iter().filter(|one| **one == lane).count();
-        let beyond = |(lane, own): &(Lane, u32)| {
-            u32::try_from(of(*lane)).unwrap_or(u32::MAX).saturating_sub(*own)
+    pub fn is_used_up(&self, taken: &[Lane]) -> [bool; LANES] {
+        let of = |lane: Lane| {
+            let count = taken.iter().filter(|one| **one == lane).count();
+            u32::try_from(count).unwrap_or(u32::MAX)
         };
-        self.lanes.iter().map(beyond).fold(0, u32::saturating_add) >= self.shared
+        let beyond = |(lane, own): &(Lane, u32)| of(*lane).saturating_sub(*own);
+        let shared = self.lanes.iter().map(beyond).fold(0, u32::saturating_add) >= self.shared;
+        Lane::ALL.map(|lane| {
+            let own = self.lanes.iter().find(|(one, _)| *one == lane).map_or(0, |(_, own)| *own);
+            if self.is_apart(lane) { of(lane) >= own } else { shared }
+        })
     }
 
     /// All of it.
@@ -169,6 +205,20 @@ mod tests {
         }
         assert_eq!(place(1_000, 0, false), QueuePlace::At(1_000));
         assert_eq!(place(1_001, 0, false), QueuePlace::Beyond(1_000));
+    }
+
+    /// A lane that stays in its own is full by itself, and says nothing of the others.
+    #[test]
+    fn what_is_used_up_is_told_by_lane() {
+        let mut room = Room::shared(3);
+        room.apart[Lane::Silent as usize] = true;
+        room.lanes[Lane::Silent as usize].1 = 2;
+        let used_up = |taken: &[Lane]| {
+            Lane::ALL.into_iter().zip(room.is_used_up(taken)).filter(|(_, used)| *used).count()
+        };
+        assert_eq!(used_up(&[Lane::New, Lane::Silent]), 0);
+        assert_eq!(used_up(&[Lane::New, Lane::Silent, Lane::Silent]), 1);
+        assert_eq!(used_up(&[Lane::New, Lane::Edge, Lane::New, Lane::Silent]), 6);
     }
 
     #[test]

@@ -67,6 +67,7 @@ macro_rules! steps {
             step!($database, 35, "0035", "terms"),
             step!($database, 36, "0036", "renews"),
             step!($database, 37, "0037", "halt"),
+            step!($database, 40, "0040", "rooms"),
         ]
     };
 }

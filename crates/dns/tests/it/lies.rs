@@ -28,16 +28,22 @@ fn patient() -> Limits {
 
 /// As many names as are asked for at once, of which one is served like this; gives the verdicts of the others.
 async fn beside(bad: Behaviour, others: &Behaviour) -> Vec<Verdict> {
-    let server = Server::start([("bad.example.com", bad), ("*.example.com", others.clone())]).await;
+    let truncates = Behaviour::Truncates(good());
+    let zone = [("bad.example.com", bad), ("*.example.com", others.clone()), (NAME, truncates)];
+    let server = Server::start(zone).await;
     let resolver = Resolver::new(Some(&[server.address]), limits()).unwrap();
-    let bad = tokio::spawn({
+    // A connection over TCP that were kept would be there for all of them.
+    assert_eq!(look_at(&resolver, NAME).await.verdict, POINTED);
+    let look_at_bad = || {
         let resolver = resolver.clone();
-        async move { look_at(&resolver, "bad.example.com").await }
-    });
+        tokio::spawn(async move { look_at(&resolver, "bad.example.com").await })
+    };
+    let bad = look_at_bad();
     let mut looks = Vec::new();
     for n in 0..8 {
-        // One after the other, so that each finds whatever connection the one before has opened.
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        // One after the other, so that each finds whatever connection those before it have opened or given up.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        look_at_bad();
         let resolver = resolver.clone();
         looks.push(tokio::spawn(async move {
             look_at(&resolver, &format!("n{n}.example.com")).await.verdict
@@ -55,6 +61,14 @@ async fn beside(bad: Behaviour, others: &Behaviour) -> Vec<Verdict> {
 async fn a_name_whose_answer_hangs_over_tcp_delays_no_other() {
     let others = Behaviour::Truncates(good());
     assert_eq!(beside(Behaviour::TcpHangs, &others).await, [POINTED; 8]);
+}
+
+/// A server answers question by question on a connection.
+#[tokio::test]
+async fn a_slow_name_delays_no_other() {
+    let slow = || Behaviour::Slow(Duration::from_secs(60), good());
+    assert_eq!(beside(slow(), &Behaviour::Records(good())).await, [POINTED; 8]);
+    assert_eq!(beside(slow(), &Behaviour::Truncates(good())).await, [POINTED; 8]);
 }
 
 #[tokio::test]

@@ -1,13 +1,13 @@
 //! `DnsVerifying` and the slow watch after it: is the name pointed at us?
 
-use std::net::IpAddr;
+use std::{net::IpAddr, pin::pin};
 
-use holdfast_dns::{Expectation, HttpProof};
+use holdfast_dns::{Expectation, Finding, Glance, HttpProof};
 use holdfast_model::{Domain, Hostname, Outcome};
-use holdfast_store::{Claimed, proof_answer};
+use holdfast_store::{Claimed, Lane, proof_answer};
 
 use super::Step;
-use crate::dispatch::Shared;
+use crate::dispatch::{Shared, Spot};
 
 /// What DNS should say of a domain: its own target, then any of the operator's, then the addresses. A target made for this
 /// domain alone is proof of ownership, so then only it counts: whoever merely points at the edge has proven nothing.
@@ -25,7 +25,9 @@ pub fn expectation(domain: &Domain, targets: &[Hostname], addresses: &[IpAddr]) 
     }
 }
 
-pub(super) async fn look(shared: &Shared, claimed: &Claimed) -> Step {
+/// A short look keeps nobody waiting: it gives its place in the lane away, and where the name is silent, another look with all
+/// patience follows, in the lane of silent names.
+pub(super) async fn look(shared: &Shared, claimed: &Claimed, spot: &dyn Spot) -> Step {
     let config = &shared.config;
     let mut expected = expectation(&claimed.domain, &config.targets, &config.addresses);
     expected.proof = config.http_proof_port.map(|port| {
@@ -33,8 +35,32 @@ pub(super) async fn look(shared: &Shared, claimed: &Claimed) -> Step {
         let answer = proof_answer(&shared.secret, &nonce);
         HttpProof { nonce, answer, port }
     });
-    match shared.resolver.look(&expected).await.note() {
-        None => Outcome::DnsPointed.into(),
-        Some(note) => Outcome::DnsNotPointed { note }.into(),
+    if Lane::of(&claimed.domain) == Lane::Silent {
+        return judged(&shared.resolver.look(&expected).await).into();
+    }
+    let turn = shared.resolver.turn().await;
+    // Where our own resolver is silent, a replica takes no more names from the others than it has places.
+    let leave = async {
+        if shared.resolver.answers().await {
+            spot.leave();
+        }
+    };
+    let mut glance = pin!(shared.resolver.glance(&expected, turn));
+    let glance = tokio::select! {
+        biased;
+        glance = &mut glance => glance,
+        () = leave => glance.await,
+    };
+    match glance {
+        Glance::Clear(finding) => judged(&finding),
+        Glance::Silent(note) => Outcome::DnsSilent { note },
+    }
+    .into()
+}
+
+fn judged(finding: &Finding) -> Outcome {
+    match finding.note() {
+        None => Outcome::DnsPointed,
+        Some(note) => Outcome::DnsNotPointed { note },
     }
 }

@@ -4,8 +4,11 @@ use std::{collections::HashMap, time::Duration};
 
 use holdfast_model::{Domain, DomainId, State, Wanted};
 use holdfast_store::OrderLimits;
-use holdfast_testkit::eventually;
-use tokio::net::UdpSocket;
+use holdfast_testkit::{
+    dns::{Behaviour, Server, records},
+    eventually,
+};
+use tokio::{net::UdpSocket, time::Instant};
 
 use crate::kit::{Backend, Setup, World, actor, new, patient};
 
@@ -50,7 +53,7 @@ async fn names_without_an_answer_keep_nobody_waiting(backend: Backend) {
     .await;
     world.store.want(id, Wanted::Renew, &actor()).await.unwrap();
     renewed(&world, &active).await;
-    assert!(count(&world, State::Initial).await > 0, "the renewal waited until all were begun");
+    assert_eq!(count(&world, State::DnsVerifying).await, 400, "the renewal waited for them");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -61,6 +64,63 @@ async fn names_without_an_answer_keep_nobody_waiting_on_sqlite() {
 #[tokio::test(flavor = "multi_thread")]
 async fn names_without_an_answer_keep_nobody_waiting_on_postgres() {
     names_without_an_answer_keep_nobody_waiting(Backend::Postgres).await;
+}
+
+/// Names whose DNS is silent come first, and as many as this; names that answer are served as if those were not there.
+async fn silent_names_delay_no_new_one(backend: Backend, concurrency: u32, silent: usize) {
+    let zone = [("*.silent.test", Behaviour::Silent), ("*", pointed())];
+    let resolver = Server::start(zone).await;
+    let resolver = Some(resolver.address);
+    let setup = Setup { backend, concurrency, policy: patient(), resolver, ..Setup::default() };
+    let world = World::start(setup).await;
+    let began = Instant::now();
+    let of = |suffix: &str, count: usize| -> Vec<_> {
+        (0..count).map(|n| new(&format!("n{n}.{suffix}"), None)).collect()
+    };
+    let silent = of("silent.test", silent);
+    let all: Vec<_> = silent.iter().cloned().chain(of("good.test", 100)).collect();
+    for added in world.store.add_many(&all).await.unwrap() {
+        added.unwrap();
+    }
+    eventually(Duration::from_secs(120), "all that answer are Active", async || {
+        match count(&world, State::Active).await {
+            100 => Ok(()),
+            active => Err(format!("{active} are Active")),
+        }
+    })
+    .await;
+    // A look at each of the silent ones takes six seconds, and there are many for each place.
+    assert!(began.elapsed() < Duration::from_secs(25), "{:?}", began.elapsed());
+    // They are looked at as long and as often as ever, and told why they wait.
+    let told = async |code: &str, attempt: u32| {
+        world
+            .reaches_when(silent[0].id, code, |domain| {
+                let is_code = domain.last_error.as_ref().is_some_and(|note| note.code == code);
+                is_code && domain.attempt == attempt && domain.state == State::DnsVerifying
+            })
+            .await
+    };
+    told("dns-timeout", 1).await;
+    told("dns-timeout", 2).await;
+}
+
+fn pointed() -> Behaviour {
+    Behaviour::Records(records(&["CNAME edge.holdfast.test"]))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_names_delay_no_new_one_on_sqlite() {
+    silent_names_delay_no_new_one(Backend::Sqlite, 64, 600).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_names_delay_no_new_one_on_postgres() {
+    silent_names_delay_no_new_one(Backend::Postgres, 64, 600).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_names_delay_no_new_one_where_there_is_one_place() {
+    silent_names_delay_no_new_one(Backend::Sqlite, 1, 20).await;
 }
 
 /// Renewals that wait for their orders, one of which is in flight at a time: a new name has its turn among them, not after them.

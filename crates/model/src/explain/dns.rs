@@ -3,8 +3,14 @@
 use super::{Answer, Who, at, working};
 use crate::{Domain, Facts, Note, State};
 
-/// The code of a look that failed on our side: it says nothing about the customer.
+/// The codes of looks that failed on our side, which say nothing about the customer.
 const OUR_RESOLVER: &str = "dns-resolver-unreachable";
+const OUR_TARGET: &str = "dns-target-silent";
+
+/// Did the look fail on our side?
+fn is_ours(note: &Note) -> bool {
+    matches!(note.code.as_ref(), OUR_RESOLVER | OUR_TARGET)
+}
 
 /// What is known of a name's DNS now.
 pub(super) enum Now<'a> {
@@ -12,7 +18,7 @@ pub(super) enum Now<'a> {
     Right,
     /// It is not, and why.
     Wrong(&'a Note),
-    /// We could not look: our own resolvers do not answer.
+    /// We could not look: our own resolvers, or the names of our own targets, do not answer.
     Blind(&'a Note),
     /// Nobody looked, or the look took too long.
     Unknown,
@@ -21,7 +27,7 @@ pub(super) enum Now<'a> {
 impl<'a> Now<'a> {
     pub(super) fn of(facts: &'a Facts) -> Self {
         match &facts.dns {
-            Some(note) if note.code == OUR_RESOLVER => Self::Blind(note),
+            Some(note) if is_ours(note) => Self::Blind(note),
             Some(note) => Self::Wrong(note),
             None if facts.dns_is_right => Self::Right,
             None => Self::Unknown,
@@ -40,9 +46,17 @@ pub(super) fn dns(domain: &Domain, facts: &Facts) -> Answer {
         (Now::Right, None) if domain.state == State::DnsVerifying => working(domain),
         (Now::Right, _) => mended(domain),
         (Now::Wrong(note) | Now::Blind(note), _) => wrong(domain, facts, note),
+        (Now::Unknown, Some(note)) if note.code == Note::DNS_SILENT => glanced_at(domain, note),
         (Now::Unknown, Some(note)) if is_cause(note) => wrong(domain, facts, note),
         (Now::Unknown, _) => working(domain),
     }
+}
+
+/// A short look got no answer, which is no verdict.
+fn glanced_at(domain: &Domain, note: &Note) -> Answer {
+    let summary = format!("{} is being looked up: {}", domain.name, note.detail);
+    let fix = "Nothing: the next look takes longer, and comes by itself.";
+    Answer::new(Who::Holdfast, &note.code, summary, fix)
 }
 
 /// It is right now, which no worker has seen yet.
@@ -86,6 +100,10 @@ pub(super) fn remedy(note: &Note) -> (Who, &'static str) {
             Who::Operator,
             "Mend the resolvers in [dns] resolvers, which do not answer; the customer should have",
         ),
+        OUR_TARGET => (
+            Who::Operator,
+            "Mend the DNS of the names in [dns] targets, which do not resolve; the customer should have",
+        ),
         "dns-stale-aaaa" => (
             Who::Customer,
             "Ask the customer to delete the AAAA record, which the CA tries first, and to keep",
@@ -97,7 +115,7 @@ pub(super) fn remedy(note: &Note) -> (Who, &'static str) {
 fn wrong(domain: &Domain, facts: &Facts, note: &Note) -> Answer {
     let name = &domain.name;
     let (who, remedy) = remedy(note);
-    let summary = match note.code == OUR_RESOLVER {
+    let summary = match is_ours(note) {
         true => format!("Whether {name} is pointed at the edge could not be seen: {}", note.detail),
         false => format!("{name} is not pointed at the edge: {}", note.detail),
     };

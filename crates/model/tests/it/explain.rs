@@ -107,6 +107,27 @@ fn a_wrong_record_is_the_customers() {
 }
 
 #[test]
+fn nobody_is_blamed_for_the_silence_of_a_short_look() {
+    let mut domain = domain(State::DnsVerifying);
+    domain.last_error = Some(Note::new(Note::DNS_SILENT, "no whole answer at once"));
+    let answer = explain(&domain, &Facts::default());
+    assert_eq!((answer.who, answer.cause.as_str()), (Who::Holdfast, Note::DNS_SILENT));
+}
+
+#[test]
+fn what_keeps_us_from_looking_is_the_operators() {
+    for code in ["dns-resolver-unreachable", "dns-target-silent"] {
+        let dns = Some(Note::new(code, "it does not answer"));
+        let mut failed = domain(State::AcmeChallengeFailed);
+        failed.last_error = Some(Note::new("acme-connection", "no connection"));
+        for domain in [domain(State::DnsVerificationFailed), failed] {
+            let facts = Facts { dns: dns.clone(), ..Facts::default() };
+            assert_eq!(explain(&domain, &facts).who, Who::Operator, "{code} {}", domain.state);
+        }
+    }
+}
+
+#[test]
 fn no_live_edge_is_the_operators() {
     let answer = explain(&domain(State::CertificateDeploying), &Facts::default());
     assert_eq!((answer.who, answer.cause.as_str()), (Who::Operator, "no-live-edge"));

@@ -58,6 +58,7 @@ pub(crate) fn outcome(kind: OutcomeKind, at: Option<Timestamp>) -> Outcome {
         OutcomeKind::Imported => Outcome::Imported,
         OutcomeKind::DnsPointed => Outcome::DnsPointed,
         OutcomeKind::DnsNotPointed => Outcome::DnsNotPointed { note },
+        OutcomeKind::DnsSilent => Outcome::DnsSilent { note },
         OutcomeKind::OrderCreated => Outcome::OrderCreated,
         OutcomeKind::CaWaits => Outcome::CaWaits,
         OutcomeKind::Deferred => {

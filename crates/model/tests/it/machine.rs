@@ -195,6 +195,29 @@ fn dns_is_tried_five_times_then_watched_for_seven_days() {
     assert!(waits.len() > 150, "watched only {} times", waits.len());
 }
 
+/// A short look that nobody answered costs nothing; the long one after it counts.
+#[test]
+fn silence_of_a_short_look_costs_no_attempt() {
+    for state in [State::DnsVerifying, State::DnsVerificationFailed] {
+        let mut domain = domain(state);
+        domain.attempt = 2;
+        let note = Note::new(Note::DNS_SILENT, "no answer at once");
+        let now = domain.entered_at;
+        let silent =
+            decide(&domain, &Outcome::DnsSilent { note: note.clone() }, &Policy::default(), now);
+        assert_eq!((silent.state, silent.attempt, silent.hops.len()), (state, 2, 0));
+        assert_eq!((silent.next_attempt_at, silent.last_error.as_ref()), (Some(now), Some(&note)));
+        assert!(silent.awaits_patience());
+        let wrong = decide(
+            &domain,
+            &outcome(OutcomeKind::DnsNotPointed, None),
+            &Policy::default(),
+            domain.entered_at,
+        );
+        assert_eq!((wrong.attempt, wrong.awaits_patience()), (3, false));
+    }
+}
+
 #[test]
 fn validation_ends_after_thirty_attempts_or_five_minutes() {
     let pending = Outcome::ChallengePending { retry_after: None };

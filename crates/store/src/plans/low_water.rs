@@ -99,7 +99,7 @@ async fn due_domains() {
     for since in [Some(mark), None] {
         let room = Room { since: [since; Lane::ALL.len()], ..Room::shared(10) };
         let look = async || store.claim_lanes(&who, &room, HOLD).await.unwrap().work;
-        let (work, read) = held.blocks("domain_lane", look).await;
+        let (work, read) = held.blocks("domain_room", look).await;
         assert_eq!(work.len(), 1);
         store.unclaim(&who, &[(work[0].domain.id, work[0].epoch)]).await.unwrap();
         blocks.push(read);

@@ -81,7 +81,11 @@ macro_rules! too_far {
             " UNION ALL ",
             farthest!("2"),
             " UNION ALL ",
-            farthest!("4")
+            farthest!("3"),
+            " UNION ALL ",
+            farthest!("4"),
+            " UNION ALL ",
+            farthest!("5")
         )
     };
 }

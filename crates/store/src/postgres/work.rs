@@ -54,9 +54,11 @@ macro_rules! due_in {
             "] AND state = ANY ($5) AND (wanted IS NULL OR wanted = ANY ($6))
             ORDER BY due_at LIMIT ($8::bigint[])[",
             $place,
-            "] + $4 - ",
+            "] + ($4 - ",
             $taken,
-            " FOR UPDATE SKIP LOCKED"
+            ") * ($10::bigint[])[",
+            $place,
+            "] FOR UPDATE SKIP LOCKED"
         )
     };
 }
@@ -89,9 +91,17 @@ const CLAIM: &str = concat!(
     taken_by!("four", "4"),
     " AS n FROM taken_3), five AS (",
     due_in!("5", "(SELECT n FROM taken_4)"),
+    "), taken_5 AS (SELECT n + ",
+    taken_by!("five", "5"),
+    " AS n FROM taken_4), six AS (",
+    due_in!("6", "(SELECT n FROM taken_5)"),
+    "), taken_6 AS (SELECT n + ",
+    taken_by!("six", "6"),
+    " AS n FROM taken_5), seven AS (",
+    due_in!("7", "(SELECT n FROM taken_6)"),
     "),
     due AS (SELECT * FROM one UNION ALL SELECT * FROM two UNION ALL SELECT * FROM three UNION ALL SELECT * FROM four
-            UNION ALL SELECT * FROM five),
+            UNION ALL SELECT * FROM five UNION ALL SELECT * FROM six UNION ALL SELECT * FROM seven),
     claimed AS (UPDATE domain d SET ",
     take_claim!(),
     " FROM due WHERE d.id = due.id RETURNING d.*, due.due_at AS was_due, due.place)
@@ -143,7 +153,8 @@ impl Work for PostgresStore {
             .bind(known_wants())
             .bind(room.lanes.map(|(lane, _)| lane.number()).to_vec())
             .bind(room.lanes.map(|(_, own)| i64::from(own)).to_vec())
-            .bind(room.begins().map(maybe_time).to_vec());
+            .bind(room.begins().map(maybe_time).to_vec())
+            .bind(room.shares().map(i64::from).to_vec());
         let rows = around(Point::STORE_CLAIM, self.pool.rows("claim work", statement)).await?;
         let (batch, aside) = batch(&rows, room)?;
         if !aside.is_empty() {

@@ -58,8 +58,11 @@ macro_rules! due_in {
             "]') AND state IN (SELECT value FROM json_each($6)) AND (wanted IS NULL OR wanted IN (SELECT value FROM json_each($7)))
             ORDER BY due_at LIMIT json_extract($9, '$[",
             $place,
-            "]') + $4 - ",
-            $taken
+            "]') + ($4 - ",
+            $taken,
+            ") * json_extract($10, '$[",
+            $place,
+            "]')"
         )
     };
 }
@@ -90,10 +93,18 @@ const CLAIM: &str = concat!(
     taken_by!("four", "3"),
     " FROM taken_3), five AS MATERIALIZED (",
     due_in!("4", "(SELECT n FROM taken_4)"),
+    "), taken_5 (n) AS MATERIALIZED (SELECT n + ",
+    taken_by!("five", "4"),
+    " FROM taken_4), six AS MATERIALIZED (",
+    due_in!("5", "(SELECT n FROM taken_5)"),
+    "), taken_6 (n) AS MATERIALIZED (SELECT n + ",
+    taken_by!("six", "5"),
+    " FROM taken_5), seven AS MATERIALIZED (",
+    due_in!("6", "(SELECT n FROM taken_6)"),
     ") UPDATE domain SET ",
     take_claim!(),
     " WHERE id IN (SELECT id FROM one UNION ALL SELECT id FROM two UNION ALL SELECT id FROM three UNION ALL SELECT id FROM four
-                   UNION ALL SELECT id FROM five) RETURNING id"
+                   UNION ALL SELECT id FROM five UNION ALL SELECT id FROM six UNION ALL SELECT id FROM seven) RETURNING id"
 );
 const THESE: &str =
     select_domain!("d.id IN (SELECT unhex(value) FROM json_each($1)) ORDER BY d.created_at, d.id");
@@ -216,7 +227,8 @@ impl SqliteStore {
             .bind(known_states())
             .bind(known_wants())
             .bind(format!("{:?}", room.lanes.map(|(lane, _)| lane.number())))
-            .bind(format!("{:?}", room.lanes.map(|(_, own)| own)));
+            .bind(format!("{:?}", room.lanes.map(|(_, own)| own)))
+            .bind(format!("{:?}", room.shares()));
         let taken = transaction.rows(statement).await?;
         let work = read_claimed(&mut transaction, who, &taken).await?;
         transaction.commit().await?;

@@ -46,7 +46,7 @@ async fn plant(raw: &Raw, from: usize, count: usize, set: &str) {
 async fn the_lane_is_what_the_row_says(raw: Raw) {
     every_certificate(&raw).await;
     let kinds: Vec<_> =
-        State::ALL.iter().flat_map(|state| (0..16).map(move |flags| (*state, flags))).collect();
+        State::ALL.iter().flat_map(|state| (0..64).map(move |flags| (*state, flags))).collect();
     add_numbered(&raw.store, kinds.len()).await;
     let mut sets = String::new();
     for (at, (state, flags)) in kinds.iter().enumerate() {
@@ -56,8 +56,14 @@ async fn the_lane_is_what_the_row_says(raw: Raw) {
         let certificate = if_set(2, &format!(", {FIRST_CERTIFICATE}"));
         let wanted = if_set(4, ", wanted = 'retry'");
         let removing = if_set(8, ", removing_since = created_at");
+        let error = match flags >> 4 {
+            0 => "",
+            1 => ", error_code = 'dns-silent', error_detail = ''",
+            2 => ", error_code = 'dns-timeout', error_detail = ''",
+            _ => ", error_code = 'dns-nxdomain', error_detail = ''",
+        };
         sets.push_str(&format!(
-            "UPDATE domain SET state = '{state}'{order}{certificate}{wanted}{removing} WHERE name = 'n{at:05}.example.com';"
+            "UPDATE domain SET state = '{state}'{order}{certificate}{wanted}{removing}{error} WHERE name = 'n{at:05}.example.com';"
         ));
     }
     raw.execute(&sets).await;
@@ -79,14 +85,16 @@ fn row_of(raw: &Raw, lane: Lane) -> String {
         Lane::Order => format!("state = 'AcmeChallengeValidating', order_id = {}", raw.some_id()),
         Lane::New => "state = 'DnsVerifying'".to_owned(),
         Lane::Edge => format!("state = 'CertificateDeploying', {FIRST_CERTIFICATE}"),
-        Lane::Renewal => format!("state = 'Active', {FIRST_CERTIFICATE}"),
+        Lane::Renewal => format!("state = 'AcmeOrderFailed', {FIRST_CERTIFICATE}"),
         Lane::Again => "state = 'DnsVerificationFailed'".to_owned(),
+        Lane::Silent => "state = 'DnsVerifying', error_code = 'dns-silent'".to_owned(),
+        Lane::Look => format!("state = 'Active', {FIRST_CERTIFICATE}"),
     }
 }
 
 async fn a_flood_in_any_lane_keeps_no_other_waiting(raw: Raw) {
     every_certificate(&raw).await;
-    add_numbered(&raw.store, 200).await;
+    add_numbered(&raw.store, Lane::ALL.len() * 40).await;
     for (at, lane) in Lane::ALL.into_iter().enumerate() {
         plant(&raw, at * 40, 40, &row_of(&raw, lane)).await;
     }
@@ -108,8 +116,8 @@ async fn a_flood_in_any_lane_keeps_no_other_waiting(raw: Raw) {
 /// Against the plainest reckoning there is.
 async fn what_is_shared_is_given_in_order_and_once(raw: Raw) {
     every_certificate(&raw).await;
-    add_numbered(&raw.store, 50).await;
-    let rows: [usize; 5] = [3, 0, 7, 20, 20];
+    add_numbered(&raw.store, 74).await;
+    let rows: [usize; 7] = [3, 0, 7, 20, 20, 15, 9];
     for (at, lane) in Lane::ALL.into_iter().enumerate() {
         let from = rows[..at].iter().sum();
         if rows[at] > 0 {
@@ -118,15 +126,17 @@ async fn what_is_shared_is_given_in_order_and_once(raw: Raw) {
     }
     for round in 0..12_usize {
         let mut lanes = Lane::ALL.map(|lane| (lane, 0));
-        lanes.rotate_left(round % 5);
+        lanes.rotate_left(round % 7);
         for (at, (_, own)) in lanes.iter_mut().enumerate() {
             *own = u32::try_from(round * (at + 3) % 7).unwrap();
         }
-        let room = Room { lanes, ..Room::shared(u32::try_from(round * 5 % 13).unwrap()) };
+        let mut room = Room { lanes, ..Room::shared(u32::try_from(round * 5 % 13).unwrap()) };
+        room.apart[round % 7] = true;
         let (mut shared, mut expected) = (room.shared, HashMap::new());
         for (lane, own) in lanes {
             let there = u32::try_from(rows[Lane::ALL.iter().position(|one| *one == lane).unwrap()]);
-            let take = there.unwrap().min(own + shared);
+            let apart = room.apart[lane as usize];
+            let take = there.unwrap().min(if apart { own } else { own + shared });
             shared -= take.saturating_sub(own);
             if take > 0 {
                 expected.insert(lane, take);
