@@ -44,9 +44,15 @@ impl Resolver {
         let hurried = began.elapsed() >= limits.http;
         match is_clear(&finding.seen, finding.verdict, hurried) {
             true => Glance::Clear(Box::new(finding)),
-            false => Glance::Silent(Note::new(Note::DNS_SILENT, detail::hurried(expectation))),
+            false => Glance::Silent(unclear(&finding)),
         }
     }
+}
+
+/// What keeps us from seeing is told; what keeps the name from answering is not known yet.
+fn unclear(finding: &Finding) -> Note {
+    let ours = finding.note().filter(|note| note.code == Note::DNS_RESOLVER_UNREACHABLE);
+    ours.unwrap_or_else(|| Note::new(Note::DNS_SILENT, detail::hurried(&finding.expected)))
 }
 
 fn short(limits: Limits) -> Limits {

@@ -104,7 +104,7 @@ impl Cause {
             Self::Timeout => Note::DNS_TIMEOUT,
             Self::Unreadable => "dns-unreadable",
             Self::TargetSilent => "dns-target-silent",
-            Self::ResolverUnreachable => "dns-resolver-unreachable",
+            Self::ResolverUnreachable => Note::DNS_RESOLVER_UNREACHABLE,
         }
     }
 }

@@ -17,6 +17,9 @@ const KEPT: u32 = 16;
 /// So many looks at silent names for each place: each waits for seconds, and holds two sockets meanwhile.
 const SILENT: u32 = 4;
 
+/// One such look for so many places while our own resolver is silent.
+const UNHEARD: u32 = 8;
+
 /// One look at what is Active for so many places.
 const LOOKS: u32 = 2;
 
@@ -69,7 +72,9 @@ impl Lanes {
     fn apart(&self, lane: Lane) -> Option<u32> {
         match lane {
             // If our own resolver is silent, so is every name: another replica may know more of them.
-            Lane::Silent if !self.0.hears.load(Ordering::Relaxed) => Some(1),
+            Lane::Silent if !self.0.hears.load(Ordering::Relaxed) => {
+                Some((self.0.total / UNHEARD).max(1))
+            }
             Lane::Silent => Some(self.0.silent),
             Lane::Look => Some(self.0.looks),
             Lane::Order | Lane::New | Lane::Edge | Lane::Renewal | Lane::Again => None,
@@ -196,7 +201,8 @@ mod tests {
             let crowd = HashMap::from([(Lane::New, 10_000)]);
             assert!(claim(&lanes, &crowd).len() <= total as usize);
             drop(places);
-            assert_eq!(claim(&lanes, &HashMap::from([(Lane::Silent, 9)])).len(), 1);
+            let few = claim(&lanes, &HashMap::from([(Lane::Silent, 10_000)])).len();
+            assert_eq!(few, (total as usize / 8).max(1));
         }
     }
 

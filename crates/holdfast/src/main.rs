@@ -15,8 +15,23 @@ mod wiring;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// No more files are open at once than this.
+const FILES: u64 = 65_536;
+
+/// Visitors, edges and questions to DNS each take an open file. Many systems allow 1,024 and more on request.
+fn allow_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.unwrap_or(FILES).min(FILES);
+    if limit.current.is_some_and(|current| current < most) {
+        // Where it is refused, fewer names are looked at at once.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(most), ..limit });
+    }
+}
 
 fn main() -> ExitCode {
+    allow_open_files();
     let cli = cli::Cli::parse();
     let environment = environment::Environment::read();
     let ended = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {

@@ -28,6 +28,9 @@ impl Note {
     /// The code of a name whose name servers do not answer.
     pub const DNS_TIMEOUT: &str = "dns-timeout";
 
+    /// The code of a look at which our own resolver did not answer anything.
+    pub const DNS_RESOLVER_UNREACHABLE: &str = "dns-resolver-unreachable";
+
     /// The code of a CA that gave no answer.
     pub const CA_UNREACHABLE: &str = "ca-unreachable";
 
@@ -88,7 +91,8 @@ impl Note {
     /// Did DNS say nothing at all? The next look at such a name is one with all patience.
     #[must_use]
     pub fn is_silence_of_dns(&self) -> bool {
-        self.code == Self::DNS_SILENT || self.code == Self::DNS_TIMEOUT
+        [Self::DNS_SILENT, Self::DNS_TIMEOUT, Self::DNS_RESOLVER_UNREACHABLE]
+            .contains(&self.code.as_ref())
     }
 }
 

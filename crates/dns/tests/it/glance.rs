@@ -66,9 +66,20 @@ async fn silence_is_no_verdict_and_is_short() {
         // A whole look takes six.
         assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
     }
-    let dead = Server::start([("*", Behaviour::Silent)]).await;
+}
+
+#[tokio::test]
+async fn a_resolver_that_is_silent_is_told_and_no_verdict() {
+    let dead = Server::start([("*", Behaviour::Silent), ("", Behaviour::Silent)]).await;
     let resolver = resolver(dead.address);
-    is_silent(&resolver.glance(&expectation(), resolver.turn().await).await);
+    assert!(!resolver.is_heard_of() && !resolver.answers().await);
+    match resolver.glance(&expectation(), resolver.turn().await).await {
+        Glance::Silent(note) => assert_eq!(note.code, Note::DNS_RESOLVER_UNREACHABLE),
+        Glance::Clear(finding) => panic!("{:?}", finding.seen),
+    }
+    let alive = Server::start([("*", Behaviour::Silent)]).await;
+    let resolver = self::resolver(alive.address);
+    assert!(resolver.answers().await && resolver.is_heard_of());
 }
 
 /// It may lead elsewhere, where a CA would look first.

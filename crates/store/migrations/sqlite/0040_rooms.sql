@@ -6,7 +6,7 @@ CREATE INDEX domain_room ON domain ((
          WHEN state IN ('CertificateDownloaded', 'CertificateDeploying', 'CertificateDeployed', 'CertificateDeploymentFailed') THEN 2
          WHEN state = 'Initial' THEN 1 WHEN state = 'Active' AND wanted IS NULL THEN 6
          WHEN state IN ('DnsVerifying', 'DnsVerificationFailed') AND wanted IS NULL
-             AND error_code IN ('dns-silent', 'dns-timeout') THEN 5
+             AND error_code IN ('dns-silent', 'dns-timeout', 'dns-resolver-unreachable') THEN 5
          WHEN certificate_id IS NOT NULL THEN 3 WHEN wanted IS NOT NULL THEN 1
          WHEN state IN ('DnsVerificationFailed', 'AcmeOrderFailed', 'AcmeChallengeFailed', 'CertificateDownloadFailed', 'Failed') THEN 4
          ELSE 1 END

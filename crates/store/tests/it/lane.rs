@@ -46,7 +46,7 @@ async fn plant(raw: &Raw, from: usize, count: usize, set: &str) {
 async fn the_lane_is_what_the_row_says(raw: Raw) {
     every_certificate(&raw).await;
     let kinds: Vec<_> =
-        State::ALL.iter().flat_map(|state| (0..64).map(move |flags| (*state, flags))).collect();
+        State::ALL.iter().flat_map(|state| (0..80).map(move |flags| (*state, flags))).collect();
     add_numbered(&raw.store, kinds.len()).await;
     let mut sets = String::new();
     for (at, (state, flags)) in kinds.iter().enumerate() {
@@ -60,6 +60,7 @@ async fn the_lane_is_what_the_row_says(raw: Raw) {
             0 => "",
             1 => ", error_code = 'dns-silent', error_detail = ''",
             2 => ", error_code = 'dns-timeout', error_detail = ''",
+            3 => ", error_code = 'dns-resolver-unreachable', error_detail = ''",
             _ => ", error_code = 'dns-nxdomain', error_detail = ''",
         };
         sets.push_str(&format!(
