@@ -17,7 +17,7 @@ use crate::reply::Reply;
 /// Longest datagram read. We announce no EDNS, so an honest one has 512 bytes at most.
 const DATAGRAM: usize = 4096;
 
-/// Asks this server, over UDP once more after `again`. `misled` is called for each datagram that answers another question.
+/// Asks this server, over UDP once more after `again` and once more after twice that. `misled` is called for each datagram that answers another question.
 pub(crate) async fn ask(
     server: SocketAddr,
     question: &Question,
@@ -47,9 +47,12 @@ async fn over_udp(
     let socket = UdpSocket::bind((any, 0)).await?;
     // Datagrams of anybody else are dropped by the kernel from here on.
     socket.connect(server).await?;
-    socket.send(question.bytes()).await?;
-    if let Ok(heard) = tokio::time::timeout(again, hear(&socket, question, misled)).await {
-        return heard;
+    // A datagram is lost easily, the first ones most of all where many are sent in one moment.
+    for wait in [again, again * 2] {
+        socket.send(question.bytes()).await?;
+        if let Ok(heard) = tokio::time::timeout(wait, hear(&socket, question, misled)).await {
+            return heard;
+        }
     }
     socket.send(question.bytes()).await?;
     hear(&socket, question, misled).await
