@@ -16,10 +16,9 @@ use holdfast_store::{Claimed, Error, Products};
 pub use dns::expectation;
 pub(crate) use removal::remove;
 
-use crate::dispatch::{Shared, Spot};
 use crate::{
     account::STOPPED,
-    dispatch::Shared,
+    dispatch::{Shared, Spot},
     waits::{self, NotNow, Waits},
 };
 

@@ -378,7 +378,7 @@ fn a_lost_challenge_needs_a_new_order_and_a_troubled_one_does_not() {
 /// A CA that gives no ACME answer for a hundred minutes: in every state at the CA.
 #[test]
 fn an_outage_of_the_ca_costs_no_attempt_no_rung_and_no_time() {
-    let note = holdfast_model::Note::new("ca-not-acme", "the CA answered with a page");
+    let note = Note::new("ca-not-acme", "the CA answered with a page");
     let away = Outcome::CaUnavailable { note, retry_after: None };
     for state in [
         State::AcmeChallengePreparing,
@@ -413,7 +413,7 @@ fn an_outage_of_the_ca_costs_no_attempt_no_rung_and_no_time() {
 
 #[test]
 fn an_outage_ends_on_the_ladder_after_a_day() {
-    let note = holdfast_model::Note::new("ca-unreachable", "no route");
+    let note = Note::new("ca-unreachable", "no route");
     let mut domain = domain(State::CertificateDownloading);
     let start = domain.entered_at;
     let far = start.plus(Duration::from_secs(90 * 86_400));
@@ -429,7 +429,7 @@ fn an_outage_ends_on_the_ladder_after_a_day() {
 /// A CA that fails at every other request keeps nobody for ever.
 #[test]
 fn outages_that_come_and_go_end_too() {
-    let note = holdfast_model::Note::new("acme-server", "500");
+    let note = Note::new("acme-server", "500");
     let mut domain = domain(State::CertificateDownloading);
     let both = [
         Outcome::CaUnavailable { note, retry_after: None },

@@ -82,6 +82,20 @@ async fn nothing_is_claimed_of_serving_where_others_serve() {
     assert!(summary.contains("stored") && !summary.contains("is served"), "{why}");
 }
 
+/// Neither the first, short look nor the one of `explain` waits for as long as a name may take.
+#[tokio::test]
+async fn nobody_is_blamed_for_our_impatience() {
+    let kit = Kit::new().await;
+    kit.add("shop.example.com").await;
+    kit.work(Outcome::Accepted, Default::default()).await;
+    let note = Note::new(Note::DNS_SILENT, "there was no whole answer at once");
+    kit.work(Outcome::DnsSilent { note }, Default::default()).await;
+    kit.world.fall_silent();
+    let why = explain(&kit).await;
+    assert_eq!((&why["cause"], &why["who"]), (&json!("dns-silent"), &json!("holdfast")), "{why}");
+    assert!(check(&why, "dns")["seen"].as_str().unwrap().contains("no answer within"), "{why}");
+}
+
 #[tokio::test]
 async fn the_queue_at_the_ca_is_told_with_the_place() {
     let kit = Kit::new().await;
