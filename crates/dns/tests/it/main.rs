@@ -1,6 +1,6 @@
 //! Looks at names against a real server on a socket, and judgements of things never seen.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "in tests a panic is the report")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "in tests a panic is the report")]
 
 mod glance;
 mod http;
