@@ -3,7 +3,7 @@
 use holdfast_lease::session::{Fault, Unreachable};
 use holdfast_model::{DomainId, Hostname, State, Timestamp};
 
-use crate::{Hindrance, Holder, Misplacement, Outage};
+use crate::{Hindrance, Holder, Misplacement, MissingRights, Outage};
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -168,6 +168,9 @@ pub enum Error {
         #[source]
         source: sqlx::Error,
     },
+    /// The role may not change the schema.
+    #[error("the schema could not be migrated: {0}. {fix}", fix = .0.fix().trim_end_matches('.'))]
+    NoRights(Box<MissingRights>),
     /// A row that this release cannot read.
     #[error("a stored {what} cannot be read: `{value}`")]
     Corrupt {

@@ -78,6 +78,16 @@ pub(crate) const POSTGRES: &[Migration] = steps!("postgres");
 /// SQLite's.
 pub(crate) const SQLITE: &[Migration] = steps!("sqlite");
 
+/// The tables that PostgreSQL's steps make, and the one that remembers the steps.
+pub(crate) fn tables() -> Vec<&'static str> {
+    let made = POSTGRES.iter().flat_map(|step| step.sql.lines()).filter_map(|line| {
+        let rest = line.trim_start().strip_prefix("CREATE TABLE ")?;
+        let rest = rest.strip_prefix("IF NOT EXISTS ").unwrap_or(rest);
+        rest.split([' ', '(']).next()
+    });
+    made.chain(["holdfast_migration"]).collect()
+}
+
 /// The newest step known.
 pub(crate) fn newest(steps: &[Migration]) -> i64 {
     steps.last().map_or(0, |step| step.version)
@@ -106,6 +116,13 @@ pub(crate) fn note_newer(steps: &[Migration], applied: i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_tables_are_read_from_the_steps() {
+        for table in ["domain", "event", "acme_account", "holdfast_migration"] {
+            assert!(tables().contains(&table), "{table}: {:?}", tables());
+        }
+    }
 
     #[test]
     fn versions_rise_by_one_on_both_databases() {

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use holdfast_lease::session::Life;
 
-use crate::{Error, MasterKey, Result, SharedStore, postgres, sqlite};
+use crate::{Error, MasterKey, MissingRights, Result, SharedStore, postgres, sqlite};
 
 /// How a store is opened.
 #[derive(Debug, Clone)]
@@ -68,6 +68,17 @@ pub async fn migrate(url: &str) -> Result<()> {
         Kind::Postgres => postgres::migrate(&postgres::hosts(url)?.named("holdfast-migrate")).await,
         Kind::Sqlite(file) => sqlite::migrate(file).await,
     }
+}
+
+/// What the role of this URL lacks to change the schema; none where the database has no roles.
+///
+/// # Errors
+/// When the database cannot be asked.
+pub async fn missing_rights(url: &str) -> Result<Option<MissingRights>> {
+    Ok(match kind(url)? {
+        Kind::Postgres => Some(postgres::missing_rights(url).await?).filter(MissingRights::is_some),
+        Kind::Sqlite(_) => None,
+    })
 }
 
 /// Is this the URL of a database? Nothing is connected.

@@ -27,6 +27,7 @@ mod removal;
 mod replica;
 mod restore;
 mod retention;
+mod rights;
 mod rollback;
 mod stranger;
 mod task;
@@ -45,8 +46,8 @@ use sqlx::{PgConnection, Postgres, postgres::PgRow};
 use time::OffsetDateTime;
 use tokio::sync::OnceCell;
 
-pub(crate) use self::migration::migrate;
 use self::{marks::AllMarks, wake::Herald};
+pub(crate) use self::{migration::migrate, rights::missing_rights};
 use crate::{
     Error, Hindrance, MasterKey, OpenOptions, Result, Secret,
     keyring::Keyring,

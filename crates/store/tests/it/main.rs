@@ -37,6 +37,7 @@ mod key;
 mod lane;
 mod list;
 mod maintenance;
+mod migration;
 mod order;
 mod outage;
 mod postgres;
