@@ -11,6 +11,7 @@ mod certificate;
 mod challenge;
 mod claim;
 mod cluster;
+mod code;
 mod departure;
 mod difference;
 mod document;
