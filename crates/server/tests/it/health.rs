@@ -4,8 +4,10 @@ use axum::body::Body;
 use holdfast_engine::Pulse;
 use holdfast_server::Metrics;
 use http::{Request, StatusCode, header};
+use http_body_util::BodyExt as _;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::json;
+use tower::ServiceExt as _;
 
 use crate::kit::{Answer, Kit};
 
@@ -85,4 +87,24 @@ async fn an_engine_is_part_of_the_whole() {
     let health = ask(&kit, "/health").await.expect(200);
     assert_eq!(health["results"]["engine"]["status"], "Healthy");
     assert_eq!(ask(&kit, "/health/ready").await.expect(200)["results"]["engine"], json!(null));
+}
+
+#[tokio::test]
+async fn while_it_starts_it_is_alive_and_says_what_it_waits_for() {
+    let (waits, told) = tokio::sync::watch::channel(None);
+    let router = holdfast_server::starting_router(told);
+    let ask = async |path: &str| {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let response = router.clone().oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8_lossy(&body).into_owned())
+    };
+    assert_eq!(ask("/health/live").await.0, 200);
+    waits.send_replace(Some("another process migrates the schema".to_owned()));
+    for path in ["/health/ready", "/health/startup", "/health", "/v1/domains"] {
+        let (status, body) = ask(path).await;
+        assert_eq!(status, 503, "{path}");
+        assert!(body.contains("another process migrates the schema"), "{path}: {body}");
+    }
 }
