@@ -8,4 +8,5 @@ pub(crate) mod instance;
 pub(crate) mod marker;
 pub(crate) mod master_key;
 pub(crate) mod replica;
+pub(crate) mod starting;
 pub(crate) mod store;

@@ -21,7 +21,7 @@ pub(crate) struct MigrateArgs {
 /// Does it.
 pub(crate) async fn run(args: &MigrateArgs, environment: &Environment) -> Result<(), Failure> {
     let config = Config::load(&args.config, environment)?;
-    let store = wiring::store::open(&config).await?;
+    let store = wiring::starting::saying_waits(wiring::store::open(&config)).await?;
     let (applied, known) = store.schema().await.map_err(wiring::store::failed)?;
     wiring::store::close(&store).await;
     let output = Output::new(Format::Table, environment);

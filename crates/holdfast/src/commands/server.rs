@@ -10,7 +10,7 @@ use crate::{
     wiring::{
         instance,
         replica::{Plan, policy},
-        store,
+        starting, store,
     },
 };
 
@@ -40,7 +40,7 @@ pub(crate) async fn run(args: ServerArgs, environment: &Environment) -> Result<(
     let (role, instance) =
         (args.role.unwrap_or(config.server.role), instance::id(&config, environment));
     let store = tokio::select! {
-        opened = store::begin_patiently(&config, &instance) => opened?,
+        opened = starting::begin(&config, &instance) => opened?,
         () = shutdown.cancelled() => return Ok(()),
     };
     tracing::info!(%instance, ?role, url = config.server.reached_at(), database = %config.database.url, "starting");

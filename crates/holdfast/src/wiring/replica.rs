@@ -72,11 +72,28 @@ pub(crate) fn policy(config: &Config) -> Policy {
     policy
 }
 
+/// Where the API listens, as configured.
+pub(crate) async fn door(server: &config::Server) -> Result<Door, Failure> {
+    let tcp = listener::bind(server.listen)
+        .await
+        .map_err(|error| refused("the API cannot listen", &error))?;
+    let (Some(chain), Some(key)) = (&server.tls_certificate, &server.tls_key) else {
+        return Ok(tcp.into());
+    };
+    let chain = pem("server.tls_certificate", chain)?;
+    let key = pem("server.tls_key", key)?;
+    let clients =
+        server.client_ca.as_deref().map(|path| pem("server.client_ca", path)).transpose()?;
+    let tls = listener::server_config(&chain, &key, clients.as_deref());
+    let tls = tls.map_err(|error| refused("server.tls_certificate", &error))?;
+    Ok(TlsListener::new(tcp, tls).into())
+}
+
 impl Plan {
     /// Opens every listener, then lets everything run. Serves when this returns.
     pub(crate) async fn start(self) -> Result<Replica, Failure> {
         let resolver = self.resolver()?;
-        let door = self.door().await?;
+        let door = door(&self.config.server).await?;
         let edge = self.edge().await?;
         let pull = self.pull().await?;
         let drain = Duration::from_secs(self.config.server.drain_seconds.into());
@@ -202,23 +219,6 @@ impl Plan {
             false => Limits::default(),
         };
         Resolver::new(servers.as_deref(), limits).map_err(|error| Failure::usage(chain(&error)))
-    }
-
-    async fn door(&self) -> Result<Door, Failure> {
-        let server = &self.config.server;
-        let tcp = listener::bind(server.listen)
-            .await
-            .map_err(|error| refused("the API cannot listen", &error))?;
-        let (Some(chain), Some(key)) = (&server.tls_certificate, &server.tls_key) else {
-            return Ok(tcp.into());
-        };
-        let chain = pem("server.tls_certificate", chain)?;
-        let key = pem("server.tls_key", key)?;
-        let clients =
-            server.client_ca.as_deref().map(|path| pem("server.client_ca", path)).transpose()?;
-        let tls = listener::server_config(&chain, &key, clients.as_deref());
-        let tls = tls.map_err(|error| refused("server.tls_certificate", &error))?;
-        Ok(TlsListener::new(tcp, tls).into())
     }
 
     /// The door for proxies that fetch certificates by themselves.

@@ -128,6 +128,7 @@ pub(crate) async fn begin_patiently(
         match begin(config, instance).await {
             Err(Failure::Unreachable(why)) if Instant::now() < deadline => {
                 tracing::warn!(%why, "the database is not there yet");
+                holdfast_store::waits_for(Some(why));
                 sleep(PACE).await;
             }
             opened => return opened,

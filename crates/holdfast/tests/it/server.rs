@@ -2,7 +2,7 @@
 
 use std::{process::Command, time::Duration};
 
-use holdfast_testkit::{Pki, Process, Scratch, eventually, free_port};
+use holdfast_testkit::{Pki, Postgres, Process, Scratch, eventually, free_port};
 
 use crate::{
     kit::{Ended, SOON, is_ready, program, text, word},
@@ -155,6 +155,43 @@ async fn a_database_that_is_not_there_is_told_soon() {
     assert!(began.elapsed() < Duration::from_secs(20));
     let ended = ended.refused(3, &["database"]);
     assert!(!ended.stderr.contains("s3cr3t"), "{ended:?}");
+}
+
+/// The status and the body of a path of health.
+fn health(port: u16, path: &str) -> String {
+    let mut curl = Command::new("curl");
+    curl.args(["--silent", "--max-time", "5", "--write-out", " %{http_code}"]);
+    Ended::of(curl.arg(format!("http://127.0.0.1:{port}/health/{path}"))).stdout
+}
+
+#[tokio::test]
+async fn a_lock_on_the_schema_is_waited_for_aloud() {
+    let network = Network::start().await;
+    let url = Postgres::shared().await.unwrap().database().await.unwrap();
+    let mut psql = Command::new("psql");
+    let hold =
+        "SELECT pg_advisory_lock(x'686f6c6466617374'::bigint); SELECT 'held'; SELECT pg_sleep(600)";
+    psql.args([&*url, "--no-psqlrc", "--command", "SET application_name = 'somebody'"]);
+    for statement in hold.split("; ") {
+        psql.args(["--command", statement]);
+    }
+    let holder = Process::spawn("holder", &psql).unwrap();
+    holder.wait_for_line(SOON, |line| line.contains("held")).await.unwrap();
+    let replica = Replica::prepare(&network, Database::Sqlite, "").await;
+    let mut command = replica.command();
+    let started = Process::spawn("replica", command.env("HOLDFAST__DATABASE__URL", &url)).unwrap();
+    let tells = |line: &str| line.contains("migrates the schema") && line.contains("somebody");
+    started.wait_for_line(SOON, tells).await.unwrap();
+    assert!(health(replica.port, "live").ends_with(" 200"));
+    for path in ["ready", "startup"] {
+        let told = health(replica.port, path);
+        assert!(told.ends_with(" 503") && told.contains("application somebody"), "{told}");
+    }
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND application_name = 'somebody'";
+    Ended::of(Command::new("psql").args([&*url, "--no-psqlrc", "--command", end])).done();
+    started.wait_for_line(SOON, is_ready).await.unwrap();
+    assert!(health(replica.port, "ready").ends_with(" 200"));
 }
 
 #[tokio::test]

@@ -47,9 +47,19 @@ pub(super) async fn look(config: &Config, terms: Option<&str>) -> Vec<Finding> {
             )]
         }
         Err(error) if lacks_schema(&error) => {
-            not_set_up(config, format!("{url} answers; its schema is made at the first start"))
+            let seen = format!("{url} answers; its schema is made at the first start");
+            let mut findings = not_set_up(config, seen);
+            findings.extend(rights(url, true).await);
+            findings
         }
-        Err(error) => vec![failed(url, &error)],
+        Err(error) => {
+            let mut findings = vec![failed(url, &error)];
+            // A role that may not read the tables owns none of them either.
+            if error.outage().is_none() {
+                findings.extend(rights(url, true).await);
+            }
+            findings
+        }
     }
 }
 
@@ -144,6 +154,9 @@ async fn opened(
             findings.extend(store.check_writes().await.err().map(|error| failed(url, &error)));
             findings.extend(pages(url).await);
             findings.extend(schema(&store).await);
+            let steps = store.schema().await.ok();
+            findings
+                .extend(rights(url, steps.is_some_and(|(applied, known)| applied < known)).await);
             findings.extend(sessions(url));
             findings.extend(skew(&store).await);
             findings.extend(event_log(&store).await);
@@ -225,6 +238,16 @@ async fn schema(store: &SharedStore) -> Option<Finding> {
             format!("at version {applied}, of a newer release; this one knows {known}"),
             "Update this replica as well.",
         ),
+    })
+}
+
+/// May the role of the database do what migrations need? Work needs less, so a new release is where it would fail.
+async fn rights(url: &DatabaseUrl, is_pending: bool) -> Option<Finding> {
+    let missing = holdfast_store::missing_rights(&url.expose()).await.ok()??;
+    let (seen, fix) = (missing.to_string(), missing.fix());
+    Some(match is_pending {
+        true => Finding::wrong("rights", seen, fix),
+        false => Finding::doubtful("rights", format!("{seen}; the next release may have to"), fix),
     })
 }
 
