@@ -93,6 +93,11 @@ impl Devnet {
         self.ca.authority.root_pem()
     }
 
+    /// Deactivates every account: from now on the CA accepts none of their requests.
+    pub fn deactivate_accounts(&self) {
+        self.ca.deactivate_accounts();
+    }
+
     /// The faults' switchboard.
     pub fn faults(&self) -> &Faults {
         &self.ca.faults

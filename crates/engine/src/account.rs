@@ -12,7 +12,7 @@ use std::{
 
 use holdfast_acme::Class;
 use holdfast_cluster::ACME_WRITER;
-use holdfast_model::{DomainId, Note, State, WaitScope};
+use holdfast_model::{DomainId, Note, State, Timestamp, WaitScope};
 use holdfast_store::AccountId;
 use tokio::time::Instant;
 
@@ -81,16 +81,21 @@ impl WayToCa {
     }
 
     /// The account; or when to ask again, where that is known. Who asks never waits for the CA: it is asked beside, and the queue moves
-    /// when it has answered.
-    pub(crate) fn account(&self, shared: &Arc<Shared>) -> Result<AccountId, Option<Instant>> {
-        let mut way = self.way();
-        if let Some(at) = way.closed_until.filter(|at| *at > Instant::now()) {
-            return Err(Some(at));
+    /// when it has answered. While the store says that the account is paused, the CA is not asked for it either.
+    pub(crate) async fn account(&self, shared: &Arc<Shared>) -> Result<AccountId, Option<Instant>> {
+        {
+            let way = self.way();
+            if let Some(at) = way.closed_until.filter(|at| *at > Instant::now()) {
+                return Err(Some(at));
+            }
+            if let Some(id) = way.account {
+                return Ok(id);
+            }
         }
-        if let Some(id) = way.account {
-            return Ok(id);
+        if let Some(until) = paused_until(shared).await {
+            return Err(until.map(|at| Instant::now() + shared.clock.until(at)));
         }
-        if !std::mem::replace(&mut way.opening, true) {
+        if !std::mem::replace(&mut self.way().opening, true) {
             tokio::spawn(open(shared.clone()));
         }
         Err(None)
@@ -350,21 +355,29 @@ fn not_kept(kept: Result<(), holdfast_store::Error>) {
     }
 }
 
-/// Leaves the account alone on every replica, and says why.
-pub(crate) async fn pause(shared: &Shared, wait: Duration, note: &Note) {
+/// Leaves the account alone on every replica, and says why. Gives whether that was kept.
+pub(crate) async fn pause(shared: &Shared, wait: Duration, note: &Note) -> bool {
     let paused = async {
         let Some(account) = shared.store.account(shared.ca.directory(), shared.ca.limits()).await?
         else {
-            return Ok(());
+            return Ok(false);
         };
-        shared.store.pause_account(account.id, wait, &note.to_string()).await
+        shared.store.pause_account(account.id, wait, &note.to_string()).await?;
+        Ok(true)
     };
-    if let Err(error) = paused.await {
+    paused.await.unwrap_or_else(|error: holdfast_store::Error| {
         tracing::warn!(
             error = &error as &dyn std::error::Error,
             "the account's pause was not kept"
         );
-    }
+        false
+    })
+}
+
+/// Until when the store says that nothing is ordered, if it does. What cannot be read is found by who goes on.
+async fn paused_until(shared: &Shared) -> Option<Option<Timestamp>> {
+    let account = shared.store.account(shared.ca.directory(), shared.ca.limits()).await;
+    account.ok().flatten().and_then(|account| account.closed_until())
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use crate::{
     account::WayToCa,
     alarm::{Alarm, Reasons},
     drive::drive,
+    elsewhere::Elsewhere,
     hold::Holds,
     looks::Looks,
     pulse::Pulse,
@@ -45,6 +46,7 @@ pub(crate) struct Shared {
     pub(crate) secret: Secret,
     pub(crate) holds: Holds,
     pub(crate) way: WayToCa,
+    pub(crate) elsewhere: Elsewhere,
     pub(crate) stopping: CancellationToken,
     /// A domain joined the queue for orders, or an order ended.
     pub(crate) queue_moved: Notify,
@@ -97,7 +99,7 @@ impl Engine {
     /// Works until `stopping`, then lets what is under way reach its next commit and gives the rest back.
     pub async fn run(self, stopping: CancellationToken) {
         let clock = self.cluster.clock().clone();
-        let Some(secret) = first_contact(&self.store, &clock, &stopping).await else { return };
+        let Some(secret) = self.first_contact(&clock, &stopping).await else { return };
         let at_once = usize::try_from(self.config.concurrency).unwrap_or(Semaphore::MAX_PERMITS);
         let shared = Arc::new(Shared {
             back: Semaphore::new(at_once.clamp(1, Semaphore::MAX_PERMITS)),
@@ -110,6 +112,7 @@ impl Engine {
             secret,
             holds: Holds::default(),
             way: WayToCa::default(),
+            elsewhere: Elsewhere::default(),
             stopping,
             queue_moved: Notify::new(),
             room: Notify::new(),
@@ -120,37 +123,40 @@ impl Engine {
         wind_down(&shared, &tasks).await;
         keeper.abort();
     }
+
+    /// The store's clock and the secret behind our proofs, once it is known where we order; waits for a store that is not there yet.
+    async fn first_contact(
+        &self,
+        clock: &StoreClock,
+        stopping: &CancellationToken,
+    ) -> Option<Secret> {
+        let (store, who) = (&self.store, &self.config.claimant);
+        loop {
+            let contact = async {
+                let asked = clock.ask();
+                clock.answered(asked, store.ping().await?);
+                // Others leave our orders alone from now on.
+                store.serve_directory(&who.instance, who.incarnation, self.ca.directory()).await?;
+                store.cluster_secret().await
+            };
+            match contact.await {
+                Ok(secret) => return Some(secret),
+                Err(error) => tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "the store does not answer"
+                ),
+            }
+            tokio::select! {
+                () = stopping.cancelled() => return None,
+                () = tokio::time::sleep(STORE_PAUSE) => {}
+            }
+        }
+    }
 }
 
 async fn keep_claims(shared: Arc<Shared>) {
     let (who, hold) = (&shared.config.claimant, shared.config.claim);
     shared.holds.renew_for_ever(&shared.store, who, hold).await;
-}
-
-/// The store's clock and the secret behind our proofs; waits for a store that is not there yet.
-async fn first_contact(
-    store: &SharedStore,
-    clock: &StoreClock,
-    stopping: &CancellationToken,
-) -> Option<Secret> {
-    loop {
-        let contact = async {
-            let asked = clock.ask();
-            clock.answered(asked, store.ping().await?);
-            store.cluster_secret().await
-        };
-        match contact.await {
-            Ok(secret) => return Some(secret),
-            Err(error) => tracing::error!(
-                error = &error as &dyn std::error::Error,
-                "the store does not answer"
-            ),
-        }
-        tokio::select! {
-            () = stopping.cancelled() => return None,
-            () = tokio::time::sleep(STORE_PAUSE) => {}
-        }
-    }
 }
 
 async fn wind_down(shared: &Shared, tasks: &TaskTracker) {
@@ -246,14 +252,19 @@ impl<'a> Dispatcher<'a> {
 
     /// Gives when the next domain is due, if the store knows.
     async fn claim(&mut self) -> Result<Option<Instant>, Error> {
+        if self.shared.elsewhere.look(self.shared).await? {
+            // What was left to others may lie below the marks.
+            self.looks.forget();
+        }
         let (began, mut next_due_at) = (Instant::now(), None);
         let room = self.looks.room(began, self.shared.resolver.is_heard_of());
         let mut full = room.shared == 0;
         if room.total() > 0 {
+            let elsewhere = self.shared.elsewhere.served();
             let (who, hold) = (&self.shared.config.claimant, self.shared.config.claim);
             let until = began + hold;
             let asked = self.shared.clock.ask();
-            let batch = self.shared.store.claim_lanes(who, &room, hold).await?;
+            let batch = self.shared.store.claim_lanes_but(who, &room, hold, &elsewhere).await?;
             self.shared.clock.answered(asked, batch.now);
             let found = self.looks.found(began, Instant::now(), &room, &batch);
             full = found.full;
@@ -275,7 +286,7 @@ impl<'a> Dispatcher<'a> {
             self.alarm.no_room();
             return Ok(None);
         }
-        let account = match self.shared.way.account(self.shared) {
+        let account = match self.shared.way.account(self.shared).await {
             Ok(account) => account,
             Err(again_at) => return Ok(again_at),
         };

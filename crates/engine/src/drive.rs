@@ -8,6 +8,7 @@ use holdfast_store::{Claimed, Commit, Error, Lane, Products};
 
 use crate::{
     dispatch::{Shared, Spot},
+    elsewhere::{Instead, instead},
     handlers::{self, Step},
     telemetry, waits,
 };
@@ -17,9 +18,11 @@ const PATIENCE: Duration = Duration::from_millis(600);
 
 /// Drives until the domain must wait, is done, or is not ours any more.
 pub(crate) async fn drive(shared: &Shared, mut claimed: Claimed, spot: &dyn Spot) {
+    let mut begun = false;
     loop {
         let id = claimed.domain.id;
-        match turn(shared, claimed, spot).await {
+        let begins = !std::mem::replace(&mut begun, true);
+        match turn(shared, claimed, spot, begins).await {
             Ok(Some(next)) => claimed = next,
             Ok(None) => return,
             Err(Error::ClaimLost) => {
@@ -35,17 +38,28 @@ pub(crate) async fn drive(shared: &Shared, mut claimed: Claimed, spot: &dyn Spot
     }
 }
 
-/// One step. Gives the domain back if it goes on at once.
+/// One step. Gives the domain back if it goes on at once. Whose the open order is does not change under a claim.
 async fn turn(
     shared: &Shared,
     claimed: Claimed,
     spot: &dyn Spot,
+    begins: bool,
 ) -> Result<Option<Claimed>, Error> {
     if claimed.domain.removing_since.is_some() {
         handlers::remove(shared, claimed).await?;
         return Ok(None);
     }
-    let step = step(shared, &claimed, spot).await?;
+    let instead = if begins { instead(shared, &claimed).await? } else { None };
+    let step = match instead {
+        None => step(shared, &claimed, spot).await?,
+        Some(Instead::Abandon(outcome)) => Step { outcome, products: Products::default() },
+        Some(Instead::Leave) => {
+            let (id, epoch) = (claimed.domain.id, claimed.epoch);
+            shared.holds.drop(id, epoch);
+            shared.store.unclaim(&shared.config.claimant, &[(id, epoch)]).await?;
+            return Ok(None);
+        }
+    };
     // Of those that gave their place away, hundreds may be done in one moment: they must not fill the store's own queue.
     let back = match spot.is_left() {
         true => shared.back.acquire().await.ok(),

@@ -109,10 +109,10 @@ async fn refusal(shared: &Shared, domain: &Domain, error: &holdfast_acme::Error)
             Outcome::Hopeless { note }
         }
         Class::Trouble(note) | Class::AccountGone(note) => Outcome::Trouble { note },
-        // The order is that account's; another account needs an order of its own, and its domain waits for that.
-        Class::Doubtful(note) | Class::OrderGone(note) | Class::AccountUnusable(note) => {
-            Outcome::OrderGone { note }
-        }
+        Class::Doubtful(note) | Class::OrderGone(note) => Outcome::OrderGone { note },
+        // The order is that account's; another account needs an order of its own. The domain waits for that in the queue, and no try of
+        // its own was it.
+        Class::AccountUnusable(_) => Outcome::OrderAbandoned,
         Class::Hopeless(note) => Outcome::Hopeless { note },
     }
 }

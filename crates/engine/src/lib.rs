@@ -10,6 +10,7 @@ mod chores;
 mod config;
 mod dispatch;
 mod drive;
+mod elsewhere;
 mod handlers;
 mod hold;
 mod lanes;

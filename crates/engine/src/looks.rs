@@ -31,6 +31,11 @@ impl Looks {
         Room { since: self.low_water.begin(at), ..self.lanes.room() }
     }
 
+    /// The next look begins at the beginning.
+    pub(crate) fn forget(&mut self) {
+        self.low_water = LowWater::default();
+    }
+
     pub(crate) fn is_full(&self) -> bool {
         self.lanes.is_full()
     }

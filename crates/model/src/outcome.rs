@@ -46,6 +46,7 @@ outcomes! {
     CaWaits, "The CA asked to wait, or the order budget is spent: back to the queue, at no cost.";
     Deferred { note: Note, until: Timestamp }, "The CA refuses what this name needs for now: asked again then, at no cost.";
     CaUnavailable { note: Note, retry_after: Option<Timestamp> }, "In the middle of an order the CA gave no ACME answer, or asked to wait: that says nothing of this domain.";
+    OrderAbandoned, "The order is of an account that is not used any more: back to the queue, at no cost.";
     ChallengeReady, "The challenge is known and its answer is in the same commit.";
     AlreadyAuthorized, "The CA remembers an earlier proof: nothing to prove.";
     ChallengeAccepted, "The CA was told to look.";

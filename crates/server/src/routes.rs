@@ -4,6 +4,7 @@ mod account;
 mod alert;
 mod batch;
 pub(crate) mod bundle;
+mod ca;
 mod challenge;
 mod claim;
 mod document;
@@ -87,6 +88,10 @@ fn v1() -> OpenApiRouter<AppState> {
         .routes(routes!(edge::bundle::show))
         .routes(routes!(edge::report::take))
         .routes(routes!(edge::difference::take))
+        .routes(routes!(ca::list))
+        .routes(routes!(ca::show))
+        .routes(routes!(ca::pause))
+        .routes(routes!(ca::resume))
         .routes(routes!(lease::list))
         .routes(routes!(lease::history))
         .routes(routes!(lease::release))

@@ -54,6 +54,8 @@ pub struct Settings {
     pub edge_group: String,
     /// The ACME directory new certificates come from.
     pub directory: String,
+    /// What that CA is called; none: by the host of the directory.
+    pub ca_name: Option<String>,
     /// The CA there, as this replica asks it; none where it asks none.
     pub ca: Option<Ca>,
     /// How fast orders may be made there.

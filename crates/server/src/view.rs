@@ -1,5 +1,6 @@
 //! What the nouns look like as JSON. These shapes are promises; nothing here decides or asks anything.
 
+mod ca;
 mod certificate;
 mod claim;
 mod domain;
@@ -14,6 +15,7 @@ mod replica;
 mod token;
 mod webhook;
 
+pub(crate) use ca::{CaView, host as ca_host};
 pub(crate) use certificate::CertificateView;
 pub(crate) use claim::ClaimView;
 pub(crate) use domain::{DomainView, Serving};

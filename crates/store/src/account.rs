@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use holdfast_model::Timestamp;
 use uuid::Uuid;
 
-use crate::{Result, Secret};
+use crate::{Halt, Result, Secret};
 
 /// Identifies one account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -42,6 +42,8 @@ pub struct Account {
     pub paused_until: Option<Timestamp>,
     /// In the CA's words.
     pub pause_reason: Option<String>,
+    /// A pause that a person set.
+    pub halt: Option<Halt>,
     /// Why the CA does not accept it, until it is registered anew or the CA accepts it again: waiting mends nothing meanwhile.
     pub unusable: Option<String>,
     /// Who issued the topmost certificate of its first chain, where the roots of what the CA issues are not known.
@@ -56,6 +58,18 @@ pub struct Account {
     pub next_slot_at: Option<Timestamp>,
     /// How many orders the budget allows now; none when no limits were named.
     pub orders_left: Option<u32>,
+}
+
+impl Account {
+    /// Until when nothing is ordered with it, where something keeps it from ordering; the inner none: until a person lifts that.
+    #[must_use]
+    pub fn closed_until(&self) -> Option<Option<Timestamp>> {
+        match (&self.halt, self.paused_until) {
+            (Some(Halt { until: None, .. }), _) => Some(None),
+            (Some(Halt { until, .. }), paused) => Some((*until).max(paused)),
+            (None, paused) => paused.map(Some),
+        }
+    }
 }
 
 /// How many orders an account may make and have.

@@ -43,6 +43,13 @@ impl Budget {
         Some(now.plus(over))
     }
 
+    /// When there is room for so many orders.
+    pub(crate) fn room_for(self, now: Timestamp, orders: u64) -> Timestamp {
+        let orders = u32::try_from(orders).unwrap_or(u32::MAX);
+        let needed = self.missing(now).saturating_add(self.cost().saturating_mul(orders));
+        now.plus(needed.saturating_sub(self.capacity()))
+    }
+
     /// The bucket once `orders` were made.
     pub(crate) fn taken(self, now: Timestamp, orders: u32) -> Self {
         let full_at = now.plus(self.missing(now) + self.cost() * orders);
@@ -213,6 +220,14 @@ mod tests {
             budget = budget.taken(now, 1);
         }
         assert!(new.chunks(4).all(|four| four.iter().sum::<u32>() == 1), "{new:?}");
+    }
+
+    #[test]
+    fn a_queue_drains_at_the_pace_of_the_budget() {
+        let budget = Budget::new(None, 300);
+        assert_eq!(budget.room_for(at(0), 300), at(0));
+        assert_eq!(budget.room_for(at(0), 400), at(3_600));
+        assert_eq!(budget.taken(at(0), 300).room_for(at(0), 1), at(36));
     }
 
     proptest! {

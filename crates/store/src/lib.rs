@@ -9,6 +9,7 @@ mod alert;
 mod backup;
 mod bell;
 mod budget;
+mod ca;
 mod ca_wait;
 mod certificate;
 mod challenge;
@@ -66,6 +67,7 @@ use std::sync::Arc;
 pub use account::{Account, AccountId, Accounts, NewAccount, OrderLimits, Terms};
 pub use alert::{Alerts, DOMAIN_EXPIRING, Ending, LateIssue, LateIssues, StandingAlert};
 pub use backup::{BackupError, Replacement, back_up, check_file};
+pub use ca::{CaAccount, CaAccounts, Halt, OtherAccount, QueueCounts};
 pub use ca_wait::{CaWait, CaWaits, Noted};
 pub use certificate::{Bundle, CertificateId, Certificates, NewCertificate};
 pub use challenge::{ChallengeAnswer, ChallengeKind, Challenges, NewChallenge, OpenChallenge};
@@ -114,6 +116,7 @@ pub trait Store:
     Accounts
     + Alerts
     + CaWaits
+    + CaAccounts
     + Certificates
     + Challenges
     + Claims
@@ -141,6 +144,7 @@ impl<T> Store for T where
     T: Accounts
         + Alerts
         + CaWaits
+        + CaAccounts
         + Certificates
         + Challenges
         + Claims

@@ -46,6 +46,9 @@ pub struct Order {
 /// Orders. They are written by `Work::admit` and `Work::commit` alone.
 #[async_trait]
 pub trait Orders: Send + Sync {
+    /// At which account the open order of a domain is.
+    async fn order_account(&self, domain: DomainId) -> Result<Option<AccountId>>;
+
     /// The open order of a domain.
     async fn open_order(&self, domain: DomainId) -> Result<Option<Order>>;
 }

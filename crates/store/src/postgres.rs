@@ -4,6 +4,7 @@ mod account;
 mod add;
 mod admit;
 mod alert;
+mod ca;
 mod ca_wait;
 mod certificate;
 mod challenge;

@@ -47,6 +47,20 @@ pub(crate) mod account {
     pub(crate) const TERMS: &str = "SELECT * FROM terms WHERE directory = $1";
 }
 
+/// Of orders.
+pub(crate) mod order {
+    pub(crate) const ACCOUNT: &str =
+        "SELECT account_id FROM acme_order WHERE domain_id = $1 AND ended_at IS NULL";
+}
+
+/// Of accounts at CAs as a whole.
+pub(crate) mod ca {
+    pub(crate) const UNHALT: &str = "DELETE FROM account_halt WHERE account_id = $1";
+
+    pub(crate) const LIFT: &str = "
+        UPDATE acme_account SET paused_until = NULL, pause_reason = NULL WHERE id = $1 AND paused_until IS NOT NULL";
+}
+
 /// Of alerts that stand.
 pub(crate) mod alert {
     /// The name at which so many that were told of have been passed; none near the end.

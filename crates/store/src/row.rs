@@ -1,6 +1,7 @@
 //! Reading rows, the same for both databases: a column's name says what it holds, whatever database it lies in.
 
 mod account;
+mod ca;
 mod ca_wait;
 mod certificate;
 mod challenge;
@@ -23,6 +24,7 @@ use uuid::Uuid;
 use crate::{Error, Result};
 
 pub(crate) use self::account::{FAILURE_COUNTS, account, budget, closed, given, pause, terms};
+pub(crate) use self::ca::{ca_account, halt_by, other_account, queue_counts};
 pub(crate) use self::ca_wait::ca_wait;
 pub(crate) use self::certificate::{Unopened, certificate, digest};
 pub(crate) use self::challenge::{answer, challenge, open_challenge};

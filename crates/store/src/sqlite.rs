@@ -7,6 +7,7 @@ mod account;
 mod add;
 mod admit;
 mod alert;
+mod ca;
 mod ca_wait;
 mod certificate;
 mod challenge;

@@ -102,7 +102,19 @@ pub trait Work: Send + Sync {
     }
 
     /// Claims due domains for `hold`, as many of each lane as there is room for it. In each lane, who has been due longest is first.
-    async fn claim_lanes(&self, who: &Claimant, room: &Room, hold: Duration) -> Result<WorkBatch>;
+    async fn claim_lanes(&self, who: &Claimant, room: &Room, hold: Duration) -> Result<WorkBatch> {
+        self.claim_lanes_but(who, room, hold, &[]).await
+    }
+
+    /// The same, without those that others can go on with and this replica cannot: whose open order, or the certificate that is to be
+    /// revoked, is of one of these accounts.
+    async fn claim_lanes_but(
+        &self,
+        who: &Claimant,
+        room: &Room,
+        hold: Duration,
+        elsewhere: &[AccountId],
+    ) -> Result<WorkBatch>;
 
     /// Claims up to `limit` queued domains for which the account may order now, and makes out their orders. Renewals go first, but
     /// of every four orders one is for who has no certificate yet.

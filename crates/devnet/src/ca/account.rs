@@ -130,6 +130,16 @@ struct Change {
     status: Option<String>,
 }
 
+impl Ca {
+    /// Deactivates every account, as a CA may that finds a key in the wrong hands.
+    pub(crate) fn deactivate_accounts(&self) {
+        let ids = self.accounts.collect(|account| Some(account.id.clone()));
+        for id in ids {
+            self.accounts.update(&id, |account| account.status = AccountStatus::Deactivated);
+        }
+    }
+}
+
 /// Reads, changes or deactivates an account.
 pub(crate) async fn update(
     State(ca): State<Arc<Ca>>,

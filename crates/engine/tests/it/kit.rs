@@ -30,6 +30,7 @@ pub(crate) enum Backend {
 }
 
 /// What a test may set.
+#[derive(Clone)]
 pub(crate) struct Setup {
     pub(crate) backend: Backend,
     pub(crate) policy: Policy,
@@ -89,6 +90,8 @@ pub(crate) struct World {
     pub(crate) devnet: Devnet,
     pub(crate) lying: Option<LyingCa>,
     pub(crate) url: String,
+    /// Where the edge answers, on plain HTTP and in handshakes.
+    pub(crate) ports: (u16, u16),
     stop: CancellationToken,
     _scratch: Scratch,
 }
@@ -120,7 +123,8 @@ impl World {
         }
         let feed = Arc::new(StoreFeed::new(store.clone(), edge.identity()));
         tokio::spawn(run_agent(feed, edge, AgentConfig::default(), stop.clone()));
-        let world = Self { store, devnet, lying, url, stop, _scratch: scratch };
+        let ports = (http_port, tls_port);
+        let world = Self { store, devnet, lying, url, ports, stop, _scratch: scratch };
         for number in 0..setup.engines {
             let engine = world.engine(number, &setup);
             tokio::spawn(engine.run(world.stop.clone()));
@@ -129,14 +133,18 @@ impl World {
     }
 
     fn engine(&self, number: u32, setup: &Setup) -> Engine {
-        let zone = setup.resolver.filter(|_| number == 0);
-        let zone = [zone.unwrap_or_else(|| self.devnet.dns_address())];
-        let limits_of_looks = Limits { ask_private: true, ..Limits::default() };
-        let resolver = Resolver::new(Some(&zone), limits_of_looks).unwrap();
+        self.engine_at(&self.devnet, number, uuid::Uuid::new_v4(), setup)
+    }
+
+    /// The CA as an engine asks it.
+    pub(crate) fn ca(&self, devnet: &Devnet, setup: &Setup) -> Ca {
         let ca = CaConfig {
-            directory: self.devnet.directory_url(),
-            extra_roots_pem: Some(self.tls_root().to_owned()),
-            issuer_roots_pem: setup.issuer_root.then(|| self.devnet.root_pem().to_owned()),
+            directory: devnet.directory_url(),
+            extra_roots_pem: Some(match &self.lying {
+                Some(_) => self.tls_root().to_owned(),
+                None => devnet.root_pem().to_owned(),
+            }),
+            issuer_roots_pem: setup.issuer_root.then(|| devnet.root_pem().to_owned()),
             email: Some("ops@example.com".into()),
             agree_terms: true,
             key_type: KeyType::EcdsaP256,
@@ -149,12 +157,24 @@ impl World {
             time_limit: Duration::from_secs(10),
             limits: setup.limits,
         };
-        let ca = Ca::new(ca, self.store.clone()).unwrap();
+        Ca::new(ca, self.store.clone()).unwrap()
+    }
+
+    /// An engine that orders at this CA.
+    pub(crate) fn engine_at(
+        &self,
+        devnet: &Devnet,
+        number: u32,
+        incarnation: uuid::Uuid,
+        setup: &Setup,
+    ) -> Engine {
+        let zone = setup.resolver.filter(|_| number == 0);
+        let zone = [zone.unwrap_or_else(|| devnet.dns_address())];
+        let limits_of_looks = Limits { ask_private: true, ..Limits::default() };
+        let resolver = Resolver::new(Some(&zone), limits_of_looks).unwrap();
+        let ca = self.ca(devnet, setup);
         let config = EngineConfig {
-            claimant: Claimant {
-                instance: format!("engine-{number}"),
-                incarnation: uuid::Uuid::new_v4(),
-            },
+            claimant: Claimant { instance: format!("engine-{number}"), incarnation },
             claim: Duration::from_secs(5),
             concurrency: setup.concurrency,
             policy: setup.policy.clone(),

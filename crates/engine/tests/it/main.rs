@@ -4,6 +4,7 @@
 
 mod crowd;
 mod damage;
+mod directory;
 mod edges;
 mod fault;
 mod handshake;
@@ -13,6 +14,7 @@ mod lanes;
 mod lie;
 mod life;
 mod outage;
+mod pause;
 mod removal;
 mod renewal;
 mod retry;

@@ -24,6 +24,9 @@ pub(crate) enum KeyType {
 pub(crate) struct Acme {
     /// The CA's directory.
     pub(crate) directory: WebUrl,
+    /// What the CA is called; by the host of its directory where this says nothing.
+    #[serde(default)]
+    pub(crate) name: Option<String>,
     /// An extra root for the CA's own TLS.
     #[serde(default)]
     pub(crate) root_certificate: Option<PathBuf>,
@@ -98,6 +101,9 @@ impl Acme {
         if self.email.as_deref().is_some_and(|email| !is_email(email)) {
             findings.refuse_form("acme.email", "is no e-mail address");
         }
+        if self.name.as_deref().is_some_and(|name| !is_name(name)) {
+            findings.refuse_form("acme.name", "is no name of letters, digits, `.`, `-` and `_`");
+        }
         if self.profile.as_deref().is_some_and(str::is_empty) {
             findings.refuse_form("acme.profile", "is empty");
         }
@@ -122,6 +128,12 @@ impl Acme {
             _ => {}
         }
     }
+}
+
+/// It stands in paths and commands.
+fn is_name(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    (1..=63).contains(&text.len()) && text.chars().all(fits)
 }
 
 fn is_email(text: &str) -> bool {

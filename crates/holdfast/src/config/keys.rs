@@ -81,6 +81,7 @@ pub(super) static KEYS: &[Key] = &[
         "acme.directory",
         "the URL of the CA's ACME directory, such as \"https://acme-v02.api.letsencrypt.org/directory\"",
     ),
+    key("acme.name", "what the CA is called in commands"),
     key("acme.root_certificate", PEM),
     key("acme.issuer_roots", PEM),
     key("acme.email", "an e-mail address the CA may write to"),

@@ -289,6 +289,7 @@ impl Plan {
             pulse,
             edge_group: config.edge.group.clone(),
             directory: config.acme.directory.to_string(),
+            ca_name: config.acme.name.clone(),
             ca: Some(ca),
             limits: ca::limits(&config.acme),
             policy: self.policy.clone(),

@@ -94,6 +94,10 @@ pub(super) fn advice(code: &str) -> (Who, &'static str) {
             "Make sure that http://NAME/.well-known/acme-challenge/ reaches a replica or the edge, before any redirect.",
         ),
         "acme-dns" => (Who::Customer, "Ask the customer to mend the name's DNS."),
+        "ca-paused" => (
+            Who::Operator,
+            "Run `holdfast ca resume NAME` to order there again; `holdfast ca list` shows the names.",
+        ),
         "acme-account-unusable" => (
             Who::Operator,
             "Run `holdfast ca register` to make another account; orders go on by themselves then.",

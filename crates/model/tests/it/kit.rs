@@ -65,6 +65,7 @@ pub(crate) fn outcome(kind: OutcomeKind, at: Option<Timestamp>) -> Outcome {
             Outcome::Deferred { note, until: at.unwrap_or(Timestamp::from_seconds(0)) }
         }
         OutcomeKind::CaUnavailable => Outcome::CaUnavailable { note, retry_after: at },
+        OutcomeKind::OrderAbandoned => Outcome::OrderAbandoned,
         OutcomeKind::ChallengeReady => Outcome::ChallengeReady,
         OutcomeKind::AlreadyAuthorized => Outcome::AlreadyAuthorized,
         OutcomeKind::ChallengeAccepted => Outcome::ChallengeAccepted,

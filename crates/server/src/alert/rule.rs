@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use holdfast_model::{ClockStep, Domain, Note, State, Timestamp, WaitScope, url_in};
 use holdfast_store::{
-    Account, COUNTED, CaWait, Edge, Ending, LateIssues, OpenTransaction, PROXY_DOWN, Terms, Webhook,
+    Account, COUNTED, CaWait, Edge, Ending, Halt, LateIssues, OpenTransaction, PROXY_DOWN, Terms,
+    Webhook,
 };
 
 use super::{Alert, Facts, SHOWN, Severity};
 use crate::database::{LARGE_LOG_FIX, Trouble, large_log as large_log_of};
+use crate::view::ca_host;
 
 /// A state needs so many domains before a rate means anything.
 const FEWEST: usize = 10;
@@ -371,16 +373,18 @@ pub(super) fn paused(account: &Account, now: Timestamp) -> Option<Alert> {
     if let Some(why) = &account.unusable {
         return Some(unusable(account, why));
     }
+    if let Some(halt) = &account.halt {
+        return Some(halted(account, halt));
+    }
     let until = account.paused_until.filter(|until| *until > now)?;
     let reason = account.pause_reason.as_deref().unwrap_or("no reason was given");
     Some(Alert {
         code: "ca-paused",
         severity: Severity::Warning,
         subject: account.directory.clone(),
-        detail: format!("The CA asked to be left alone until {until}: {reason}"),
-        fix:
-            "Nothing: the queue drains at the CA's pace. Ask the CA for a higher limit if it lasts."
-                .to_owned(),
+        detail: told(until, reason),
+        fix: "Nothing: orders go on by themselves. Ask the CA for a higher limit, or look at its status page, if it lasts."
+            .to_owned(),
         domains: Vec::new(),
     })
 }
@@ -430,6 +434,30 @@ fn of_scope(waits: &[CaWait], scope: WaitScope) -> Vec<&CaWait> {
 
 fn keys(waits: &[&CaWait]) -> Vec<String> {
     waits.iter().take(SHOWN as usize).map(|wait| wait.key.clone()).collect()
+}
+
+/// Only a rate limit, or a reason without a code, is what the CA asked for.
+fn told(until: Timestamp, reason: &str) -> String {
+    match reason.split_once(": ") {
+        Some((code, words)) if code != "acme-rate-limited" => {
+            format!("Nothing is ordered until {until}, because of {code}: {words}")
+        }
+        _ => format!("The CA asked to be left alone until {until}: {reason}"),
+    }
+}
+
+/// Somebody wanted it, and perhaps forgot it.
+fn halted(account: &Account, Halt { since, until, by }: &Halt) -> Alert {
+    let until = until.map_or_else(|| "until it is resumed".to_owned(), |at| format!("until {at}"));
+    let name = ca_host(&account.directory);
+    Alert {
+        code: "ca-paused",
+        severity: Severity::Warning,
+        subject: account.directory.clone(),
+        detail: format!("{by} paused {name} by hand at {since}: nothing is ordered {until}."),
+        fix: format!("Run `holdfast ca resume {name}`; orders go on at once then."),
+        domains: Vec::new(),
+    }
 }
 
 /// Nothing is ordered for anybody, and waiting mends nothing.

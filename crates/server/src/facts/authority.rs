@@ -1,10 +1,12 @@
 //! How the CA stands for a domain that needs it: its queue, what it wants left alone, whether it fails at all.
 
-use holdfast_model::{CaFacts, Check, Domain, Note, QueueFacts, State, Timestamp, WaitFacts};
-use holdfast_store::{Account, CaWait, QueueStanding};
+use holdfast_model::{
+    CaFacts, Check, Domain, Note, QueueFacts, QueuePlace, State, Timestamp, WaitFacts,
+};
+use holdfast_store::{Account, CaWait, Halt, QueueStanding};
 
 use super::{STORE, unseen, within_limit};
-use crate::{AppState, Problem};
+use crate::{AppState, Problem, view::ca_host};
 
 /// How the CA stands, where the domain waits for it.
 #[derive(Default)]
@@ -82,12 +84,30 @@ fn failing(account: &Account, now: Timestamp) -> Option<CaFacts> {
 }
 
 fn queued(standing: &QueueStanding, account: Account, now: Timestamp) -> QueueFacts {
+    if let Some(halt) = &account.halt {
+        return halted(&account.directory, halt, standing.place);
+    }
     let unusable = account.unusable.map(|why| format!("acme-account-unusable: {why}"));
     QueueFacts {
         place: standing.place,
         paused_until: account.paused_until.filter(|until| *until > now),
         pause_reason: unusable.or(account.pause_reason),
         next_slot_at: account.next_slot_at.filter(|at| *at > now && standing.is_charged),
+    }
+}
+
+/// A person has paused the CA: neither the budget nor what the CA says counts.
+fn halted(directory: &str, halt: &Halt, place: QueuePlace) -> QueueFacts {
+    let name = ca_host(directory);
+    let why = format!(
+        "{} paused {name} by hand at {}; `holdfast ca resume {name}` ends it",
+        halt.by, halt.since
+    );
+    QueueFacts {
+        place,
+        paused_until: halt.until,
+        pause_reason: Some(format!("ca-paused: {why}")),
+        next_slot_at: None,
     }
 }
 

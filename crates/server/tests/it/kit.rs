@@ -232,6 +232,7 @@ pub(crate) fn settings(
         pulse: None,
         edge_group: "default".into(),
         directory: DIRECTORY.into(),
+        ca_name: None,
         ca: None,
         limits: LIMITS,
         policy: Policy::default(),

@@ -7,6 +7,7 @@ mod alert;
 mod bad_input;
 mod batch;
 mod bundle;
+mod ca;
 mod certificate;
 mod challenge;
 mod claim;

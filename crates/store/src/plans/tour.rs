@@ -166,6 +166,7 @@ async fn issuance(store: &SharedStore, name: &impl Fn(&str) -> String) {
     store.challenge_answer(&shop).await.unwrap();
     store.alpn_answer(&host(&shop)).await.unwrap();
     store.open_challenges(10).await.unwrap();
+    store.order_account(downloading.domain.id).await.unwrap().unwrap();
     store.open_order(downloading.domain.id).await.unwrap().unwrap();
     let trouble = Products { order_trouble: Some("gone"), ..Products::default() };
     let downloading =
@@ -378,6 +379,10 @@ async fn accounts(store: &SharedStore, raw: &impl AsyncFn(&'static str)) {
     store.account_failing(id, "ca-unreachable: no route", Duration::from_secs(2)).await.unwrap();
     store.account_answers(id).await.unwrap();
     store.account_forgotten(id).await.unwrap();
+    store.halt_account(id, Some(LATER), &actor(), "ca.test").await.unwrap();
+    assert_eq!(store.ca_accounts(MANY).await.unwrap().len(), 1);
+    assert!(store.resume_account(id, &actor(), "ca.test").await.unwrap());
+    store.queue_counts().await.unwrap();
     store.keep_terms(DIRECTORY, "https://ca.test/terms", true).await.unwrap();
     store.terms(DIRECTORY).await.unwrap();
 }
@@ -463,6 +468,8 @@ async fn replicas(store: &SharedStore, round: &str) {
     assert!(matches!(beat, Beat::Heard(_)), "{beat:?}");
     store.beat(round, uuid::Uuid::new_v4(), false, LATER).await.unwrap();
     store.replicas(LATER).await.unwrap();
+    store.serve_directory(round, incarnation, DIRECTORY).await.unwrap();
+    store.other_accounts("https://new.test", LATER).await.unwrap();
     store.deregister_replica(round, incarnation).await.unwrap();
     store.prune_replicas(None, Duration::ZERO).await.unwrap();
 }

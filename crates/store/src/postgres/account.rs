@@ -15,9 +15,11 @@ use crate::{
 };
 
 const READ: &str = "
-    SELECT a.id, a.directory, a.email, a.url, a.paused_until, a.paused_at, a.pause_reason, a.unusable, a.pin, a.failing_since, a.failure, a.asked_again_at, a.budget_at, clock_timestamp() AS now, k.value AS key, n.value AS next_key FROM acme_account a
+    SELECT a.id, a.directory, a.email, a.url, a.paused_until, a.paused_at, a.pause_reason, a.unusable, a.pin, a.failing_since, a.failure, a.asked_again_at, a.budget_at,
+        h.halted_at, h.halted_until, h.halted_by, clock_timestamp() AS now, k.value AS key, n.value AS next_key FROM acme_account a
     JOIN sealed k ON k.owner = 'account' AND k.id = a.id
     LEFT JOIN sealed n ON n.owner = 'account-next' AND n.id = a.id
+    LEFT JOIN account_halt h ON h.account_id = a.id
     WHERE a.directory = $1";
 
 const JOURNAL: &str = "

@@ -134,6 +134,11 @@ const WAITS: &str = "
         until - greatest(noted_at - statement_timestamp(), interval '0'), statement_timestamp() + $1 * interval '1 microsecond')
     WHERE until > statement_timestamp() + $1 * interval '1 microsecond'";
 
+/// It lasts as long as it was set for.
+const HALTS: &str = "
+    UPDATE account_halt SET halted_at = statement_timestamp(), halted_until = halted_until - (halted_at - statement_timestamp())
+    WHERE halted_at > statement_timestamp() + $1 * interval '1 microsecond'";
+
 const DELIVERIES: &str = "
     UPDATE delivery SET due_at = statement_timestamp() WHERE number IN (
         SELECT d.number FROM webhook w CROSS JOIN LATERAL (
@@ -259,6 +264,7 @@ impl PostgresStore {
             (BUDGETS, search.budget()),
             (PAUSES, LONGEST_PAUSE),
             (WAITS, LONGEST_PAUSE),
+            (HALTS, TOLERANCE),
             (CREATED, WRITTEN),
             (DOUBTS, AGES_DOUBTED),
         ] {

@@ -4,7 +4,10 @@ use async_trait::async_trait;
 use holdfast_model::DomainId;
 
 use super::{PostgresStore, sql};
-use crate::{Order, Orders, Result, row::Fields as _, row::order, seal::Place};
+use crate::{
+    AccountId, Order, Orders, Result, query::order::ACCOUNT, row::Fields as _, row::order,
+    seal::Place,
+};
 
 const OPEN: &str = "
     SELECT o.id, o.domain_id, o.account_id, o.url, o.csr, o.created_at, o.trouble, o.trouble_since, s.value,
@@ -16,6 +19,11 @@ const OPEN: &str = "
 
 #[async_trait]
 impl Orders for PostgresStore {
+    async fn order_account(&self, domain: DomainId) -> Result<Option<AccountId>> {
+        let row = self.pool.row("read an order's account", sql(ACCOUNT).bind(domain.0)).await?;
+        row.map(|row| row.id("account_id").map(AccountId)).transpose()
+    }
+
     async fn open_order(&self, domain: DomainId) -> Result<Option<Order>> {
         let mut tries = self.tries();
         loop {

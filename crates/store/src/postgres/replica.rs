@@ -32,6 +32,8 @@ const LEAVE: &str = "
     UPDATE replica SET left_at = clock_timestamp() WHERE instance = $1 AND incarnation = $2";
 const PRUNE: &str =
     "DELETE FROM replica WHERE beat_at < clock_timestamp() - $1 * interval '1 microsecond'";
+const PRUNE_DIRECTORIES: &str =
+    "DELETE FROM replica_directory WHERE instance NOT IN (SELECT instance FROM replica)";
 
 #[async_trait]
 impl Replicas for PostgresStore {
@@ -81,6 +83,7 @@ impl Replicas for PostgresStore {
     async fn prune_replicas(&self, fence: Option<&Fence>, silent: Duration) -> Result<u64> {
         let mut transaction = self.fenced("prune replicas", fence).await?;
         let pruned = transaction.execute(sql(PRUNE).bind(micros(silent))).await?.rows_affected();
+        transaction.execute(sql(PRUNE_DIRECTORIES)).await?;
         transaction.commit().await?;
         Ok(pruned)
     }

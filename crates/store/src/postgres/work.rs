@@ -39,6 +39,16 @@ macro_rules! take_claim {
 }
 pub(super) use take_claim;
 
+/// What is under way at the CA of one of these accounts is left to those that order with it.
+macro_rules! not_elsewhere {
+    () => {
+        "(NOT EXISTS (SELECT 1 FROM acme_order o WHERE o.id = domain.order_id AND o.account_id = ANY ($11))
+            AND NOT (removing_since IS NOT NULL AND revoke AND EXISTS (
+                SELECT 1 FROM certificate c JOIN acme_account a ON a.directory = c.directory
+                WHERE c.id = domain.certificate_id AND a.id = ANY ($11))))"
+    };
+}
+
 /// The due domains of the lane that is served in this place: what is kept for it, and what those before it left of what is shared.
 macro_rules! due_in {
     ($place:literal, $taken:literal) => {
@@ -52,7 +62,9 @@ macro_rules! due_in {
             " = ($7::int[])[",
             $place,
             "] AND state = ANY ($5) AND (wanted IS NULL OR wanted = ANY ($6))
-            ORDER BY due_at LIMIT ($8::bigint[])[",
+            AND (cardinality($11::uuid[]) = 0 OR ",
+            not_elsewhere!(),
+            ") ORDER BY due_at LIMIT ($8::bigint[])[",
             $place,
             "] + ($4 - ",
             $taken,
@@ -143,7 +155,13 @@ pub(super) const PUT_ASIDE: &str = "
 
 #[async_trait]
 impl Work for PostgresStore {
-    async fn claim_lanes(&self, who: &Claimant, room: &Room, hold: Duration) -> Result<WorkBatch> {
+    async fn claim_lanes_but(
+        &self,
+        who: &Claimant,
+        room: &Room,
+        hold: Duration,
+        elsewhere: &[AccountId],
+    ) -> Result<WorkBatch> {
         let statement = sql(CLAIM)
             .bind(&*who.instance)
             .bind(who.incarnation)
@@ -154,7 +172,8 @@ impl Work for PostgresStore {
             .bind(room.lanes.map(|(lane, _)| lane.number()).to_vec())
             .bind(room.lanes.map(|(_, own)| i64::from(own)).to_vec())
             .bind(room.begins().map(maybe_time).to_vec())
-            .bind(room.shares().map(i64::from).to_vec());
+            .bind(room.shares().map(i64::from).to_vec())
+            .bind(elsewhere.iter().map(|account| account.0).collect::<Vec<_>>());
         let rows = around(Point::STORE_CLAIM, self.pool.rows("claim work", statement)).await?;
         let (batch, aside) = batch(&rows, room)?;
         if !aside.is_empty() {

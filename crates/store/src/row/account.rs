@@ -95,6 +95,7 @@ pub(crate) fn account(
         url: row.maybe_text("url")?,
         pause_reason: row.maybe_text("pause_reason")?.filter(|_| paused_until.is_some()),
         paused_until,
+        halt: super::halt_by(row, now)?,
         unusable: row.maybe_text("unusable")?,
         pin: row.maybe_text("pin")?,
         failing_since: row.maybe_at("failing_since")?.filter(|_| is_failing),

@@ -15,9 +15,10 @@ use crate::{
 };
 
 const READ: &str = "
-    SELECT a.*, $2 AS now, k.value AS key, n.value AS next_key FROM acme_account a
+    SELECT a.*, h.halted_at, h.halted_until, h.halted_by, $2 AS now, k.value AS key, n.value AS next_key FROM acme_account a
     JOIN sealed k ON k.owner = 'account' AND k.id = a.id
     LEFT JOIN sealed n ON n.owner = 'account-next' AND n.id = a.id
+    LEFT JOIN account_halt h ON h.account_id = a.id
     WHERE a.directory = $1";
 const JOURNAL: &str = "
     INSERT INTO acme_account (id, directory, email, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT (directory) DO NOTHING";

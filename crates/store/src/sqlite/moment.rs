@@ -116,6 +116,9 @@ const PAUSES: &str = "
 /// Beyond the longest; what was noted in the future and ends sooner is told right when it is read.
 const WAITS: &str = "
     UPDATE ca_wait SET noted_at = min(noted_at, $2), until = min(until - max(noted_at - $2, 0), $1) WHERE until > $1";
+/// It lasts as long as it was set for.
+const HALTS: &str = "
+    UPDATE account_halt SET halted_at = $2, halted_until = halted_until - (halted_at - $2) WHERE halted_at > $1";
 const EDGES: &str = "UPDATE edge SET last_seen_at = $2 WHERE last_seen_at > $1";
 const REPLICAS: &str = "UPDATE replica SET beat_at = $2 WHERE beat_at > $1";
 /// Its age decides how long it is tried.
@@ -161,6 +164,7 @@ impl Moments for SqliteStore {
             (BUDGETS, search.budget()),
             (PAUSES, LONGEST_PAUSE),
             (WAITS, LONGEST_PAUSE),
+            (HALTS, TOLERANCE),
             (CREATED, WRITTEN),
             (EDGES, TOLERANCE),
             (REPLICAS, TOLERANCE),

@@ -26,9 +26,11 @@ const ALL: &str = "
     SELECT *, beat_at > $1 AND beat_at <= $2 AS healthy FROM replica WHERE left_at IS NULL ORDER BY registered_at, instance";
 const LEAVE: &str = "UPDATE replica SET left_at = $3 WHERE instance = $1 AND incarnation = $2";
 const PRUNE: &str = "DELETE FROM replica WHERE beat_at < $1";
+const PRUNE_DIRECTORIES: &str =
+    "DELETE FROM replica_directory WHERE instance NOT IN (SELECT instance FROM replica)";
 
 /// Between when and when a sign of life counts: one in the future is none.
-fn signs_of_life(stale: Duration) -> (i64, i64) {
+pub(super) fn signs_of_life(stale: Duration) -> (i64, i64) {
     let now = now();
     (time(now.minus(stale)), time(now.plus(TOLERANCE)))
 }
@@ -84,6 +86,7 @@ impl Replicas for SqliteStore {
         let mut transaction = self.fenced("prune replicas", fence).await?;
         let prune = sql(PRUNE).bind(time(now().minus(silent)));
         let pruned = transaction.execute(prune).await?.rows_affected();
+        transaction.execute(sql(PRUNE_DIRECTORIES)).await?;
         transaction.commit().await?;
         Ok(pruned)
     }

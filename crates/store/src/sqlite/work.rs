@@ -47,6 +47,17 @@ const LOOK: &str = "
     SELECT EXISTS (SELECT 1 FROM domain WHERE due_at <= $1 AND state IN (SELECT value FROM json_each($2))
                        AND (wanted IS NULL OR wanted IN (SELECT value FROM json_each($3)))) AS due,
            (SELECT min(due_at) FROM domain WHERE due_at > $1) AS next";
+/// What is under way at the CA of one of these accounts is left to those that order with it.
+macro_rules! not_elsewhere {
+    () => {
+        "(NOT EXISTS (SELECT 1 FROM acme_order o
+                WHERE o.id = domain.order_id AND hex(o.account_id) IN (SELECT value FROM json_each($11)))
+            AND NOT (removing_since IS NOT NULL AND revoke AND EXISTS (
+                SELECT 1 FROM certificate c JOIN acme_account a ON a.directory = c.directory
+                WHERE c.id = domain.certificate_id AND hex(a.id) IN (SELECT value FROM json_each($11)))))"
+    };
+}
+
 /// The due domains of the lane that is served in this place: what is kept for it, and what those before it left of what is shared.
 macro_rules! due_in {
     ($place:literal, $taken:literal) => {
@@ -56,7 +67,9 @@ macro_rules! due_in {
             " = json_extract($8, '$[",
             $place,
             "]') AND state IN (SELECT value FROM json_each($6)) AND (wanted IS NULL OR wanted IN (SELECT value FROM json_each($7)))
-            ORDER BY due_at LIMIT json_extract($9, '$[",
+            AND ($11 = '[]' OR ",
+            not_elsewhere!(),
+            ") ORDER BY due_at LIMIT json_extract($9, '$[",
             $place,
             "]') + ($4 - ",
             $taken,
@@ -138,8 +151,14 @@ const PUT_ASIDE: &str = "
 
 #[async_trait]
 impl Work for SqliteStore {
-    async fn claim_lanes(&self, who: &Claimant, room: &Room, hold: Duration) -> Result<WorkBatch> {
-        around(Point::STORE_CLAIM, self.claim_due(who, room, hold)).await
+    async fn claim_lanes_but(
+        &self,
+        who: &Claimant,
+        room: &Room,
+        hold: Duration,
+        elsewhere: &[AccountId],
+    ) -> Result<WorkBatch> {
+        around(Point::STORE_CLAIM, self.claim_due(who, room, hold, elsewhere)).await
     }
 
     async fn admit(
@@ -201,7 +220,13 @@ impl SqliteStore {
         Ok(())
     }
 
-    async fn claim_due(&self, who: &Claimant, room: &Room, hold: Duration) -> Result<WorkBatch> {
+    async fn claim_due(
+        &self,
+        who: &Claimant,
+        room: &Room,
+        hold: Duration,
+        elsewhere: &[AccountId],
+    ) -> Result<WorkBatch> {
         let now = now();
         // Nearly always nothing is due: then nobody has to wait for the writer.
         let look = sql(LOOK).bind(time(now)).bind(known_states()).bind(known_wants());
@@ -228,7 +253,8 @@ impl SqliteStore {
             .bind(known_wants())
             .bind(format!("{:?}", room.lanes.map(|(lane, _)| lane.number())))
             .bind(format!("{:?}", room.lanes.map(|(_, own)| own)))
-            .bind(format!("{:?}", room.shares()));
+            .bind(format!("{:?}", room.shares()))
+            .bind(in_hex(elsewhere));
         let taken = transaction.rows(statement).await?;
         let work = read_claimed(&mut transaction, who, &taken).await?;
         transaction.commit().await?;
@@ -262,6 +288,12 @@ impl SqliteStore {
         transaction.commit().await?;
         Ok(lost)
     }
+}
+
+/// As SQLite reads a list of ids.
+fn in_hex(accounts: &[AccountId]) -> String {
+    let hex: Vec<_> = accounts.iter().map(|id| format!("{:X}", id.0.simple())).collect();
+    format!("{hex:?}")
 }
 
 /// Reads what was just claimed, by the ids that the claim gave. What cannot be read is put aside.

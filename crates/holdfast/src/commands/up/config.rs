@@ -25,6 +25,7 @@ pub(super) fn make(args: &UpArgs, devnet: &Devnet) -> Result<Config, Failure> {
         replicas: Replicas { instance_id: Some("up".to_owned()), ..Replicas::default() },
         acme: Acme {
             directory,
+            name: None,
             root_certificate: Some(args.data.join(holdfast_devnet::ROOT_FILE)),
             issuer_roots: Some(args.data.join(holdfast_devnet::ROOT_FILE)),
             email: None,

@@ -1,0 +1,106 @@
+//! Orders at the directory of another configuration. While a directory is changed, replicas of both live side by side: each goes on with
+//! the orders of its own CA, and leaves the other's alone for as long as a replica that can work on them lives. Then they are given up.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use holdfast_model::Outcome;
+use holdfast_store::{AccountId, Claimed, Error, OtherAccount};
+use tokio::time::Instant;
+
+use crate::dispatch::Shared;
+
+/// A replica without a sign of life for this long does not go on with its orders.
+const SILENT: Duration = Duration::from_secs(15);
+/// How often it is asked who is there.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// The accounts of other directories, as last seen.
+#[derive(Default)]
+pub(crate) struct Elsewhere(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    asked_at: Option<Instant>,
+    others: Vec<OtherAccount>,
+}
+
+/// Whose an open order is.
+enum Whose {
+    Ours,
+    /// Another directory's, and a replica lives that orders there.
+    Served,
+    /// Another directory's, and nobody is left.
+    Nobodys,
+}
+
+impl Elsewhere {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks who is there, if it is time to. Gives whether others live now than did before.
+    pub(crate) async fn look(&self, shared: &Shared) -> Result<bool, Error> {
+        let is_fresh = |at: Instant| at.elapsed() < EVERY;
+        if self.known().asked_at.is_some_and(is_fresh) {
+            return Ok(false);
+        }
+        self.ask(shared).await
+    }
+
+    async fn ask(&self, shared: &Shared) -> Result<bool, Error> {
+        let others = shared.store.other_accounts(shared.ca.directory(), SILENT).await?;
+        let mut known = self.known();
+        known.asked_at = Some(Instant::now());
+        let changed = known.others != others;
+        known.others = others;
+        Ok(changed)
+    }
+
+    /// The accounts that a live replica orders with.
+    pub(crate) fn served(&self) -> Vec<AccountId> {
+        let known = self.known();
+        known.others.iter().filter(|other| other.is_served).map(|other| other.id).collect()
+    }
+
+    fn is_served(&self, account: AccountId) -> bool {
+        self.served().contains(&account)
+    }
+
+    /// Whose the open order of a domain is. With one directory ever, nobody is asked.
+    async fn whose(&self, shared: &Shared, claimed: &Claimed) -> Result<Whose, Error> {
+        let is_other = |account| self.known().others.iter().any(|other| other.id == account);
+        if !claimed.domain.order_open || self.known().others.is_empty() {
+            return Ok(Whose::Ours);
+        }
+        let order = shared.store.order_account(claimed.domain.id).await?;
+        let Some(account) = order.filter(|account| is_other(*account)) else {
+            return Ok(Whose::Ours);
+        };
+        // They may have come since.
+        self.ask(shared).await?;
+        Ok(if self.is_served(account) { Whose::Served } else { Whose::Nobodys })
+    }
+}
+
+/// What to do with a domain whose order is none of ours, before anything else; none: go on.
+pub(crate) enum Instead {
+    /// Leave it to those that can go on with it.
+    Leave,
+    /// The order is given up.
+    Abandon(Outcome),
+}
+
+/// What to do instead of the next step.
+pub(crate) async fn instead(shared: &Shared, claimed: &Claimed) -> Result<Option<Instead>, Error> {
+    Ok(match shared.elsewhere.whose(shared, claimed).await? {
+        Whose::Ours => None,
+        Whose::Served => Some(Instead::Leave),
+        Whose::Nobodys => {
+            tracing::info!(domain = %claimed.domain.name, "its order was at another CA's directory; it is ordered here instead");
+            Some(Instead::Abandon(Outcome::OrderAbandoned))
+        }
+    })
+}
