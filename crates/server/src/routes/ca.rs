@@ -34,7 +34,7 @@ pub(super) async fn list(
 
 /// A CA: the account there, the budget, the queue, and what keeps it from ordering.
 #[utoipa::path(
-    get, path = "/v1/cas/{name}", operation_id = "showCa", tag = "cas",
+    get, path = "/v1/cas/{name}", operation_id = "getCa", tag = "cas",
     params(("name" = String, Path, description = "The CA's name")),
     responses(
         (status = 200, description = "The CA", body = CaView),

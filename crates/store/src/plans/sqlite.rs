@@ -64,6 +64,7 @@ const EXCEPTIONS: &[Exception] = &[
         because: "the last row",
     },
     Exception { contains: "AS waiting", because: "the first of the queue is enough" },
+    Exception { contains: "AS in_flight", because: "counted up to ten thousand" },
     Exception { contains: "AS enough", because: "a thousand rows" },
     Exception {
         contains: "WHERE o.edge_id = $1 AND o.error_code IS NOT NULL AND d.name > $2",
