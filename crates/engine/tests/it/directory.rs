@@ -86,6 +86,13 @@ async fn a_rolling_change_loses_no_order(backend: Backend) {
     // Both work side by side for a while, each on the orders of its own CA.
     let _new = run(&world, &later, 1, &setup);
     open(30).await;
+    let directory = world.devnet.directory_url();
+    eventually(LONG, "a certificate of the old CA", async || {
+        let domains = all(&world, &ids).await;
+        let mut certificates = domains.iter().filter_map(|one| one.certificate.as_ref());
+        certificates.find(|one| one.directory == directory).map(drop).ok_or("none")
+    })
+    .await;
     old.cancel();
     for id in &ids {
         world.reaches(*id, State::Active).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holdfast_model::State;
-use holdfast_store::{AccountId, OrderLimits, SharedStore};
+use holdfast_store::{AccountId, Claimant, OrderLimits, SharedStore};
 use holdfast_testkit::eventually;
 
 use crate::kit::{Backend, Setup, World, actor, patient};
@@ -32,14 +32,9 @@ async fn a_pause_that_is_lifted_is_over(backend: Backend, by_hand: bool) {
     world.store.pause_account(id, HOUR, "acme-rate-limited: slow down").await.unwrap();
     let shop = world.add("shop.test").await;
     world.reaches_when(shop, "the queue", |domain| domain.queued_at.is_some()).await;
-    let admission = world.store.admit(
-        &holdfast_store::Claimant { instance: "x".into(), incarnation: uuid::Uuid::new_v4() },
-        id,
-        LIMITS,
-        1,
-        HOUR,
-    );
-    assert!(admission.await.unwrap().work.is_empty(), "it is paused");
+    let who = Claimant { instance: "other".into(), incarnation: uuid::Uuid::new_v4() };
+    let admission = world.store.admit(&who, id, LIMITS, 1, HOUR).await.unwrap();
+    assert!(admission.work.is_empty(), "it is paused");
     assert!(world.store.resume_account(id, &actor(), "ca").await.unwrap());
     world.reaches(shop, State::Active).await;
 }
@@ -87,12 +82,12 @@ async fn a_deactivated_account_fails_no_domain() {
         ids
     };
     let faults = world.devnet.faults();
-    faults.set("processing", "600000", None).unwrap();
+    faults.set("processing", "15000", None).unwrap();
     let mut ids = add(&["a.test", "b.test"]).await;
     for id in &ids {
         world.reaches(*id, State::CertificateDownloading).await;
     }
-    faults.set("slow-validation", "600000", None).unwrap();
+    faults.set("slow-validation", "100000", None).unwrap();
     let validating = add(&["c.test", "d.test"]).await;
     for id in &validating {
         world.reaches(*id, State::AcmeChallengeValidating).await;

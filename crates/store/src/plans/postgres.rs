@@ -29,6 +29,7 @@ const EXCEPTIONS: &[Exception] = &[
         because: "those whose removal has waited for an edge for a month are passed over, once an hour",
     },
     Exception { contains: "AS own", because: "a place is counted up to a thousand" },
+    Exception { contains: "AS renewals", because: "the queue is counted up to ten thousand" },
 ];
 
 pub(super) const TELL: [&str; 8] = [
