@@ -8,7 +8,7 @@ use holdfast_store::{Claimed, Commit, Error, Lane, Products};
 
 use crate::{
     dispatch::{Shared, Spot},
-    elsewhere::{Instead, instead},
+    elsewhere::{self, Instead, Knowledge, instead},
     handlers::{self, Step},
     telemetry, waits,
 };
@@ -49,16 +49,11 @@ async fn turn(
         handlers::remove(shared, claimed).await?;
         return Ok(None);
     }
-    let instead = if begins { instead(shared, &claimed).await? } else { None };
-    let step = match instead {
-        None => step(shared, &claimed, spot).await?,
-        Some(Instead::Abandon(outcome)) => Step { outcome, products: Products::default() },
-        Some(Instead::Leave) => {
-            let (id, epoch) = (claimed.domain.id, claimed.epoch);
-            shared.holds.drop(id, epoch);
-            shared.store.unclaim(&shared.config.claimant, &[(id, epoch)]).await?;
-            return Ok(None);
-        }
+    let Some(step) = ours(shared, &claimed, spot, begins).await? else {
+        let (id, epoch) = (claimed.domain.id, claimed.epoch);
+        shared.holds.drop(id, epoch);
+        shared.store.unclaim(&shared.config.claimant, &[(id, epoch)]).await?;
+        return Ok(None);
     };
     // Of those that gave their place away, hundreds may be done in one moment: they must not fill the store's own queue.
     let back = match spot.is_left() {
@@ -89,6 +84,36 @@ async fn turn(
         tokio::time::sleep(wait).await;
     }
     Ok(Some(after))
+}
+
+/// The next step; none where it is left to the replicas of another directory.
+async fn ours(
+    shared: &Shared,
+    claimed: &Claimed,
+    spot: &dyn Spot,
+    begins: bool,
+) -> Result<Option<Step>, Error> {
+    let mut instead = if begins { instead(shared, claimed, Knowledge::Kept).await? } else { None };
+    if instead.is_none() {
+        let step = step(shared, claimed, spot).await?;
+        if !is_lost(&step.outcome) {
+            return Ok(Some(step));
+        }
+        // An account that came a moment ago was not known yet.
+        instead = elsewhere::instead(shared, claimed, Knowledge::New).await?;
+        if instead.is_none() {
+            return Ok(Some(step));
+        }
+    }
+    Ok(match instead {
+        Some(Instead::Abandon(outcome)) => Some(Step { outcome, products: Products::default() }),
+        Some(Instead::Leave) | None => None,
+    })
+}
+
+/// Is there no order of ours where there should be one?
+fn is_lost(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::OrderGone { note } if note.code == handlers::ORDER_LOST)
 }
 
 /// Decides by the times of the domain as the clock of now tells them.

@@ -70,7 +70,15 @@ impl Elsewhere {
     }
 
     /// Whose the open order of a domain is. With one directory ever, nobody is asked.
-    async fn whose(&self, shared: &Shared, claimed: &Claimed) -> Result<Whose, Error> {
+    async fn whose(
+        &self,
+        shared: &Shared,
+        claimed: &Claimed,
+        knowledge: Knowledge,
+    ) -> Result<Whose, Error> {
+        if knowledge == Knowledge::New {
+            self.ask(shared).await?;
+        }
         let is_other = |account| self.known().others.iter().any(|other| other.id == account);
         if !claimed.domain.order_open || self.known().others.is_empty() {
             return Ok(Whose::Ours);
@@ -93,9 +101,22 @@ pub(crate) enum Instead {
     Abandon(Outcome),
 }
 
+/// Which accounts to go by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Knowledge {
+    /// Those that were there a moment ago.
+    Kept,
+    /// Those that are there now.
+    New,
+}
+
 /// What to do instead of the next step.
-pub(crate) async fn instead(shared: &Shared, claimed: &Claimed) -> Result<Option<Instead>, Error> {
-    Ok(match shared.elsewhere.whose(shared, claimed).await? {
+pub(crate) async fn instead(
+    shared: &Shared,
+    claimed: &Claimed,
+    knowledge: Knowledge,
+) -> Result<Option<Instead>, Error> {
+    Ok(match shared.elsewhere.whose(shared, claimed, knowledge).await? {
         Whose::Ours => None,
         Whose::Served => Some(Instead::Leave),
         Whose::Nobodys => {

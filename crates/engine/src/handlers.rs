@@ -134,10 +134,13 @@ fn sealed_or_lost<T>(domain: &Domain, read: Result<Option<T>, Error>) -> Result<
     }
 }
 
+/// The code of what the journal should hold and does not.
+pub(crate) const ORDER_LOST: &str = "order-lost";
+
 /// For what the journal should hold and does not: a new order mends it.
 fn nothing_journaled(what: &'static str) -> Step {
     Outcome::OrderGone {
-        note: holdfast_model::Note::new("order-lost", format!("no {what} is journaled")),
+        note: holdfast_model::Note::new(ORDER_LOST, format!("no {what} is journaled")),
     }
     .into()
 }

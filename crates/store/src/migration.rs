@@ -60,14 +60,14 @@ macro_rules! steps {
             step!($database, 26, "0026", "opened"),
             step!($database, 27, "0027", "flight"),
             step!($database, 28, "0028", "late"),
-            step!($database, 30, "0030", "waits"),
-            step!($database, 32, "0032", "trouble"),
-            step!($database, 33, "0033", "pin"),
-            step!($database, 34, "0034", "failing"),
-            step!($database, 35, "0035", "terms"),
-            step!($database, 36, "0036", "renews"),
-            step!($database, 37, "0037", "halt"),
-            step!($database, 40, "0040", "rooms"),
+            step!($database, 29, "0029", "waits"),
+            step!($database, 30, "0030", "trouble"),
+            step!($database, 31, "0031", "pin"),
+            step!($database, 32, "0032", "failing"),
+            step!($database, 33, "0033", "terms"),
+            step!($database, 34, "0034", "renews"),
+            step!($database, 35, "0035", "halt"),
+            step!($database, 36, "0036", "rooms"),
         ]
     };
 }

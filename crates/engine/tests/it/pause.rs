@@ -82,12 +82,12 @@ async fn a_deactivated_account_fails_no_domain() {
         ids
     };
     let faults = world.devnet.faults();
-    faults.set("processing", "15000", None).unwrap();
+    faults.set("processing", "20000", None).unwrap();
     let mut ids = add(&["a.test", "b.test"]).await;
     for id in &ids {
         world.reaches(*id, State::CertificateDownloading).await;
     }
-    faults.set("slow-validation", "100000", None).unwrap();
+    faults.set("slow-validation", "20000", None).unwrap();
     let validating = add(&["c.test", "d.test"]).await;
     for id in &validating {
         world.reaches(*id, State::AcmeChallengeValidating).await;

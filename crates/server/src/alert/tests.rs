@@ -329,6 +329,7 @@ fn account() -> Account {
         pause_reason: None,
         unusable: None,
         pin: None,
+        halt: None,
         failing_since: None,
         failure: None,
         asked_again_at: None,

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use holdfast_model::{DomainId, Note, Outcome, State};
 use holdfast_store::{
     COUNTED, Claimed, DomainPatch, Edge, EdgeId, EdgeReport, Error, NewDomain, NewEdge,
-    Observation, PROXY_DOWN, Products, Revision, SharedStore,
+    Observation, Products, Revision, SharedStore,
 };
 
 use crate::{kit::*, raw::Raw};
