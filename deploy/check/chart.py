@@ -51,7 +51,8 @@ REFUSED = [
 NOT_IN_VALUES = {
     "server.listen", "server.url", "server.role", "server.drain_seconds", "server.tls_certificate", "server.tls_key",
     "server.root_certificate",
-    "database.url", "coordination.url", "coordination.root_certificate", "acme.root_certificate", "acme.eab_key_id", "acme.eab_hmac_key",
+    "database.url", "coordination.url", "coordination.root_certificate", "acme.root_certificate", "acme.issuer_roots",
+    "acme.eab_key_id", "acme.eab_hmac_key",
     "security.master_key_file", "security.master_key", "security.admin_token", "security.admin_token_file",
     # Probes bring no client certificate.
     "server.client_ca",

@@ -81,7 +81,7 @@ pub enum Error {
         source: Box<client::Error>,
     },
     /// What answered is no ACME server.
-    #[error("what answered {} is no ACME server: {problem}", asked(*.at))]
+    #[error("the answer to {} is not from an ACME server: {problem}", asked(*.at))]
     NotAcme {
         /// The request.
         at: Point,

@@ -90,6 +90,14 @@
 //! | `finalize-error` | names | finalizing works but is answered 500 |
 //! | `wrong-certificate` | names | the certificate issued is one for another name |
 //! | `truncated-chain` | names | certificates are handed out without their intermediate |
+//! | `web-page` | status | every ACME request is answered with this status (404) and a web page, and not processed |
+//! | `action-required` | rate | new orders are refused with userActionRequired and a page to open |
+//! | `no-challenges` | names | authorizations are shown without any challenge |
+//! | `bad-csr` | names | finalizing is refused with badCSR, whatever the CSR |
+//! | `foreign-certificate` | names | the certificate is signed by an authority that nobody knows |
+//! | `self-signed` | names | the certificate names itself as its issuer, and comes alone |
+//! | `expired-certificate` | names | the certificate ended a day ago |
+//! | `early-certificate` | names | the certificate begins in a day |
 //! | `dns-servfail` | names | the zone answers SERVFAIL |
 //! | `dns-timeout` | names | the zone does not answer |
 //! | `dns-wrong` | names | the zone answers with records that lead elsewhere (192.0.2.1, 2001:db8::1, …) |

@@ -5,7 +5,6 @@
 //! and the alerts can tell it.
 
 use std::{
-    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -16,7 +15,10 @@ use holdfast_model::{DomainId, Note, State, Timestamp, WaitScope};
 use holdfast_store::AccountId;
 use tokio::time::Instant;
 
-use crate::dispatch::Shared;
+use crate::{
+    ca_record::{self, CaRecord},
+    dispatch::Shared,
+};
 
 /// First wait after a failure of ours; doubles up to the longest.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
@@ -38,14 +40,8 @@ struct Way {
     closed_until: Option<Instant>,
     /// Is the CA being asked for the account?
     opening: bool,
-    /// By state, how often the CA did for a domain what it was asked for.
-    done: HashMap<State, u64>,
-    /// Whom the CA failed, and in which state.
-    suspects: HashMap<(DomainId, State), Suspect>,
-    /// In which states the CA fails, and when this replica noted so last.
-    noted: HashMap<State, Instant>,
-    /// When it was noted last that the CA answers.
-    answered: Option<Instant>,
+    /// Whom the CA failed, and for whom it did what it was asked for.
+    record: CaRecord,
     /// For whom an order was last refused in words that nobody knows, and how many orders the CA had made by then.
     unexplained: Option<(DomainId, u64)>,
     /// How often everybody had to wait.
@@ -53,27 +49,6 @@ struct Way {
     /// Has the CA made no order since the account last had to wait?
     in_doubt: bool,
 }
-
-/// A domain that the CA failed.
-struct Suspect {
-    /// What the CA had done for others by the last time.
-    before: u64,
-    /// How often it failed again after others had got through.
-    times: u32,
-}
-
-/// A CA that fails at random does so a few times in a row for one name or another.
-const TIMES: u32 = 4;
-
-/// A failure that was noted so long ago has nobody left who could see its end.
-const NOTED_FOR: Duration = Duration::from_secs(15 * 60);
-
-/// How often at most the same failure is noted, and how often it is noted unasked that the CA answers.
-const NOTED_EVERY: Duration = Duration::from_secs(10);
-const ANSWERED_EVERY: Duration = Duration::from_secs(60);
-
-/// More than this need not be remembered: who is forgotten gets one more try.
-const SUSPECTS: usize = 10_000;
 
 impl WayToCa {
     fn way(&self) -> MutexGuard<'_, Way> {
@@ -108,7 +83,7 @@ impl WayToCa {
             Ok(id) => {
                 self.way().account = Some(id);
                 self.is_open();
-                let was_noted = self.way().noted.remove(&State::AcmeOrdering).is_some();
+                let was_noted = self.way().record.forget_note(State::AcmeOrdering);
                 if was_noted {
                     answers(shared).await;
                 }
@@ -135,61 +110,21 @@ impl WayToCa {
 
     /// The CA did for a domain what it was asked for in this state.
     pub(crate) async fn got_through(&self, shared: &Shared, domain: DomainId, state: State) {
-        if self.is_news(domain, state) {
+        if self.way().record.done(domain, state) {
             answers(shared).await;
         }
     }
 
-    /// Counts it. Is it to be noted that the CA answers? A replica that said it fails takes that back once nothing fails any more;
-    /// an order that was made shows it also where another replica said so, which may be gone.
-    fn is_news(&self, domain: DomainId, state: State) -> bool {
-        let mut way = self.way();
-        *way.done.entry(state).or_default() += 1;
-        way.suspects.remove(&(domain, state));
-        let now = Instant::now();
-        let own = way.noted.remove(&state).is_some();
-        way.noted.retain(|_, at| now.duration_since(*at) < NOTED_FOR);
-        let due = way.answered.is_none_or(|at| now.duration_since(at) >= ANSWERED_EVERY);
-        let is_news = way.noted.is_empty() && (own || (state == State::AcmeOrdering && due));
-        if is_news {
-            way.answered = Some(now);
-        }
-        is_news
-    }
-
-    /// The CA failed when it was asked in this state. Is it this very name that it cannot do? It is if that came several times in a
-    /// row, and others got through in between. Without that it is the CA that has failed, and not the domain.
+    /// Is it this very name that the CA cannot do?
     pub(crate) fn is_its_own(&self, domain: DomainId, state: State) -> bool {
-        let mut way = self.way();
-        let done = way.done.get(&state).copied().unwrap_or_default();
-        if !way.suspects.contains_key(&(domain, state)) && way.suspects.len() >= SUSPECTS {
-            return false;
-        }
-        let first = Suspect { before: done, times: 0 };
-        let suspect = way.suspects.entry((domain, state)).or_insert(first);
-        suspect.times = suspect.times.saturating_add(u32::from(done > suspect.before));
-        suspect.before = done;
-        let is_its_own = suspect.times >= TIMES;
-        if is_its_own {
-            way.suspects.remove(&(domain, state));
-        }
-        is_its_own
+        self.way().record.is_its_own(domain, state)
     }
 
     /// The CA failed in the middle of an order: noted, rarely.
     pub(crate) async fn fails(&self, shared: &Shared, state: State, note: &Note) {
-        if self.is_to_be_noted(state) {
-            fails(shared, note, NOTED_EVERY).await;
+        if self.way().record.failed(state) {
+            fails(shared, note, ca_record::NOTED_EVERY).await;
         }
-    }
-
-    fn is_to_be_noted(&self, state: State) -> bool {
-        let (mut way, now) = (self.way(), Instant::now());
-        if way.noted.get(&state).is_some_and(|at| now.duration_since(*at) < NOTED_EVERY) {
-            return false;
-        }
-        way.noted.insert(state, now);
-        true
     }
 
     async fn refused(&self, shared: &Shared, error: &holdfast_acme::Error) -> Instant {
@@ -221,8 +156,8 @@ impl WayToCa {
         let wait = FIRST_WAIT.saturating_mul(1 << failures.min(16)).min(LONGEST_WAIT);
         let until = self.close_for(wait);
         self.way().failures = failures.saturating_add(1);
-        tracing::warn!(code = %note.code, detail = %note.detail, wait_s = wait.as_secs(), "the CA is not to be had");
-        self.way().noted.insert(State::AcmeOrdering, Instant::now());
+        tracing::warn!(code = %note.code, detail = %note.detail, wait_s = wait.as_secs(), "the CA is unavailable");
+        self.way().record.note(State::AcmeOrdering);
         fails(shared, note, wait).await;
         until
     }
@@ -246,8 +181,8 @@ impl WayToCa {
         }
         let wait = WaitScope::Server.bounded(Some(after));
         self.close_for(wait);
-        tracing::warn!(code = %note.code, detail = %note.detail, wait_s = wait.as_secs(), "the CA sends this replica away");
-        self.way().noted.insert(State::AcmeOrdering, Instant::now());
+        tracing::warn!(code = %note.code, detail = %note.detail, wait_s = wait.as_secs(), "the CA limits this replica");
+        self.way().record.note(State::AcmeOrdering);
         fails(shared, note, wait).await;
         wait
     }
@@ -284,7 +219,7 @@ impl WayToCa {
     /// Was an order refused for another name right before, without one being made in between?
     pub(crate) fn is_refused_in_a_row(&self, domain: DomainId) -> bool {
         let mut way = self.way();
-        let made = way.done.get(&State::AcmeOrdering).copied().unwrap_or_default();
+        let made = way.record.count(State::AcmeOrdering);
         let before = way.unexplained.replace((domain, made));
         before.is_none_or(|(other, before)| other != domain && before == made)
     }
@@ -351,7 +286,7 @@ async fn answers(shared: &Shared) {
 fn not_kept(kept: Result<(), holdfast_store::Error>) {
     if let Err(error) = kept {
         let error = &error as &dyn std::error::Error;
-        tracing::warn!(error, "whether the CA answers was not kept");
+        tracing::warn!(error, "the state of the CA could not be stored");
     }
 }
 
@@ -415,52 +350,8 @@ mod tests {
         assert!(way.is_refused_in_a_row(odd), "another replica may have seen the one before");
         assert!(!way.is_refused_in_a_row(odd));
         assert!(way.is_refused_in_a_row(strange));
-        way.is_news(DomainId::new(), AT);
+        way.way().record.done(DomainId::new(), AT);
         assert!(!way.is_refused_in_a_row(odd));
         assert!(way.is_refused_in_a_row(strange));
-    }
-
-    #[test]
-    fn a_name_that_fails_while_others_get_through_fails_by_itself() {
-        let (way, poor, lucky) = (WayToCa::default(), DomainId::new(), DomainId::new());
-        // The CA is down for all: nobody's fault, however often.
-        for _ in 0..5 {
-            assert!(!way.is_its_own(poor, AT));
-            assert!(!way.is_its_own(lucky, AT));
-        }
-        // It is back, and fails this one again and again.
-        for _ in 1..TIMES {
-            way.is_news(lucky, AT);
-            assert!(!way.is_its_own(poor, AT), "it may have been on its way before");
-        }
-        way.is_news(lucky, AT);
-        assert!(way.is_its_own(poor, AT));
-        // And from the beginning.
-        for _ in 0..TIMES {
-            assert!(!way.is_its_own(poor, AT));
-            way.is_news(lucky, AT);
-        }
-        way.is_news(poor, AT);
-        assert!(!way.is_its_own(poor, AT));
-        // What others get done elsewhere says nothing of this.
-        for _ in 0..5 {
-            way.is_news(lucky, State::CertificateDownloading);
-            assert!(!way.is_its_own(poor, State::AcmeChallengePreparing));
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn that_the_ca_fails_and_answers_is_noted_rarely() {
-        let (way, domain) = (WayToCa::default(), DomainId::new());
-        let downloading = State::CertificateDownloading;
-        assert!(way.is_news(domain, AT), "another replica may have said that it fails");
-        assert!(!way.is_news(domain, AT) && !way.is_news(domain, downloading));
-        assert!(way.is_to_be_noted(downloading) && !way.is_to_be_noted(downloading));
-        tokio::time::advance(ANSWERED_EVERY).await;
-        assert!(way.is_to_be_noted(downloading));
-        assert!(!way.is_news(domain, AT), "orders are not what fails");
-        assert!(way.is_news(domain, downloading) && !way.is_news(domain, downloading));
-        tokio::time::advance(ANSWERED_EVERY).await;
-        assert!(way.is_news(domain, AT) && !way.is_news(domain, downloading));
     }
 }

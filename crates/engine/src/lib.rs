@@ -6,6 +6,7 @@
 
 mod account;
 mod alarm;
+mod ca_record;
 mod chores;
 mod config;
 mod dispatch;

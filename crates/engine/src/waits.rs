@@ -74,7 +74,7 @@ async fn hold(
         Ok(noted) => noted.map_or(by_the_row, |noted| (noted.until, noted.others)),
         Err(error) => {
             let (name, error) = (&domain.name, &error as &dyn std::error::Error);
-            tracing::warn!(%name, error, "what the CA wants left alone was not kept for others");
+            tracing::warn!(%name, error, "the CA's limit could not be stored; other replicas will meet it themselves");
             by_the_row
         }
     }

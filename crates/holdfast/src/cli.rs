@@ -44,7 +44,7 @@ pub(crate) enum Command {
     Edge(EdgeArgs),
     /// Bring existing certificates along: from HAProxy, a directory of PEM files or a CSV file
     Import(ImportArgs),
-    /// The account at the CA
+    /// CAs: list, show, pause, resume; the account there
     Ca(CaArgs),
     /// The keys that secrets are sealed under
     Key(KeyArgs),

@@ -22,6 +22,7 @@ impl Note {
 
     /// The code of what a CA says of the window in which it would like a certificate renewed.
     pub const RENEWAL_EXPLAINED: &str = "renewal-explained";
+
     /// The code of a name that did not answer a short look, which is no verdict yet.
     pub const DNS_SILENT: &str = "dns-silent";
 

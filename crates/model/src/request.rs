@@ -5,8 +5,12 @@ use crate::{Domain, Outcome, State, Transition, Wanted};
 /// What a person's request amounts to in the domain's present state; none when there is nothing to do.
 #[must_use]
 pub fn asked(domain: &Domain, wanted: Wanted) -> Option<Outcome> {
-    use State::{Active, CertificateDeploying, CertificateDeploymentFailed};
+    use State::{
+        Active, CertificateDeploying, CertificateDeploymentFailed, CertificateDownloadFailed,
+    };
     match (wanted, domain.state) {
+        // What its order brings is of no use, or not to be had: a person wants another, which may be a second certificate.
+        (Wanted::Renew, CertificateDownloadFailed) => Some(Outcome::OrderAbandoned),
         (Wanted::Renew, Active | CertificateDeploying | CertificateDeploymentFailed) => {
             Some(Outcome::RenewalNeeded)
         }
@@ -25,6 +29,7 @@ pub fn answers(domain: &Domain, outcome: &Outcome, transition: &Transition) -> b
             | Outcome::RenewalNeeded
             | Outcome::CertificateDamaged { .. }
             | Outcome::TimeToRetry
+            | Outcome::OrderAbandoned
     );
     match domain.wanted {
         None => matches!(outcome, Outcome::CertificateIssued),

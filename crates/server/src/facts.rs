@@ -11,6 +11,7 @@ use holdfast_model::{Check, Domain, EdgeFacts, EdgeTrouble, Facts, Note, Obstacl
 use holdfast_store::DeploymentStatus;
 use uuid::Uuid;
 
+pub(crate) use self::authority::is_asked;
 use self::authority::{Authority, authority};
 use crate::view::{alternatives, sentence};
 use crate::{AppState, Problem, database, proof};

@@ -15,7 +15,7 @@ mod replica;
 mod token;
 mod webhook;
 
-pub(crate) use ca::{CaView, host as ca_host};
+pub(crate) use ca::{CaExtras, CaView, host as ca_host};
 pub(crate) use certificate::CertificateView;
 pub(crate) use claim::ClaimView;
 pub(crate) use domain::{DomainView, Serving};

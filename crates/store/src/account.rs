@@ -129,8 +129,9 @@ pub trait Accounts: Send + Sync {
 
     /// Forgets who issues what the CA gives: the next chain decides again.
     async fn unpin_issuer(&self, id: AccountId) -> Result<()>;
-    /// Notes how the CA fails, and that it is asked again after so long. It counts until the CA answers, or until long after nobody
-    /// has said so again.
+
+    /// Notes how the CA fails, and that it is asked again after so long. It counts until the CA answers, or until
+    /// no replica has repeated it for ten minutes.
     async fn account_failing(&self, id: AccountId, failure: &str, wait: Duration) -> Result<()>;
 
     /// Notes that the CA answers.

@@ -99,6 +99,8 @@ struct Account {
 #[derive(Debug, Deserialize)]
 struct Pause {
     scope: String,
+    #[serde(default)]
+    key: Option<String>,
     cause: String,
     detail: String,
     since: Option<Timestamp>,
@@ -173,11 +175,21 @@ async fn list(api: &Api, output: Output) -> Result<(), Failure> {
             ca.queued.new.to_string(),
             ca.queued.renewal.to_string(),
             ca.in_flight.to_string(),
-            ca.pauses.iter().map(|pause| pause.brief(now)).collect::<Vec<_>>().join(", "),
+            paused(&ca.pauses, now),
         ]);
     }
     output.table(&table);
     Ok(())
+}
+
+/// Those of the account; of names that wait, how many.
+fn paused(pauses: &[Pause], now: Timestamp) -> String {
+    let (narrow, whole): (Vec<_>, Vec<_>) = pauses.iter().partition(|pause| pause.key.is_some());
+    let mut told: Vec<_> = whole.into_iter().map(|pause| pause.brief(now)).collect();
+    if !narrow.is_empty() {
+        told.push(format!("{} names or domains", narrow.len()));
+    }
+    told.join(", ")
 }
 
 const HEALTHY: &str = "ok";
@@ -201,7 +213,8 @@ impl Pause {
             Some(at) => format!("ends {}", clock::relative(at, now)),
             None => "until it is resumed".to_owned(),
         };
-        format!("{scope} by {by}{since}, {ends}: {cause} ({detail})")
+        let key = self.key.as_ref().map_or_else(String::new, |key| format!(" {key}"));
+        format!("{scope}{key} by {by}{since}, {ends}: {cause} ({detail})")
     }
 }
 
@@ -228,9 +241,10 @@ fn shown(answer: &Value, output: Output) -> Result<(), Failure> {
             .map_or_else(String::new, |at| format!(", full {}", clock::relative(at, now)));
         row("budget", format!("{left} of {of} {class} orders ({scope}){full}"));
     }
-    let drains = ca
-        .drains_at
-        .map_or_else(String::new, |at| format!(", given out {}", clock::relative(at, now)));
+    let drains = ca.drains_at.map_or_else(String::new, |at| match at <= now {
+        true => ", the budget has room for all".to_owned(),
+        false => format!(", given out {}", clock::relative(at, now)),
+    });
     row("queue", format!("{} new, {} renewals{drains}", ca.queued.new, ca.queued.renewal));
     row("open", format!("{} orders", ca.in_flight));
     for pause in ca.pauses {

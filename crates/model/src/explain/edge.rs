@@ -37,7 +37,7 @@ fn standing(domain: &Domain, facts: &Facts) -> String {
     let until = until.map_or_else(String::new, |at| format!(" valid until {at}"));
     if facts.stored_only {
         return format!(
-            "{name} is Active: a certificate{until} is stored for whoever fetches it; what serves it is not known here ([edge] mode = \"none\")"
+            "{name} is Active: a certificate{until} is stored to be fetched; Holdfast does not know what serves it ([edge] mode = \"none\")"
         );
     }
     if facts.edges_unknown {

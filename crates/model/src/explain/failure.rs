@@ -80,7 +80,7 @@ pub(super) fn remedy(note: &Note) -> (Who, String) {
     }
 }
 
-/// Who can mend a cause, and how; when it is tried again is said by whoever knows the state.
+/// Who can mend a cause, and how; the caller knows the state and adds when it is tried again.
 pub(super) fn advice(code: &str) -> (Who, &'static str) {
     match code {
         "acme-caa" => {
@@ -128,7 +128,10 @@ pub(super) fn advice(code: &str) -> (Who, &'static str) {
         "wrong-certificate" | "acme-bad-url" | "acme-order-gone" => {
             (Who::Ca, "Another order is made where this one is of no use any more.")
         }
-        "edge-refused" => (Who::Operator, "See `holdfast edge list` for what the edge said."),
+        "edge-refused" => (
+            Who::Operator,
+            "See `holdfast edge list`, then `holdfast edge show` for what the edge said.",
+        ),
         _ => (Who::Operator, "Mend the cause."),
     }
 }

@@ -111,6 +111,11 @@ fn halted(directory: &str, halt: &Halt, place: QueuePlace) -> QueueFacts {
     }
 }
 
+/// Did the CA ask for it? Only a rate limit, or a reason without a code, is its own.
+pub(crate) fn is_asked(reason: &str) -> bool {
+    reason.split_once(": ").is_none_or(|(code, _)| code == "acme-rate-limited")
+}
+
 fn is_open(queue: &QueueFacts) -> bool {
     queue.next_slot_at.is_none() && queue.pause_reason.is_none() && queue.paused_until.is_none()
 }
@@ -120,7 +125,14 @@ fn seen_in(queue: &QueueFacts) -> String {
     match (queue.paused_until, queue.next_slot_at) {
         (Some(until), _) => {
             let reason = queue.pause_reason.as_deref().unwrap_or("no reason was given");
-            format!("{place} in the queue; the CA asked to be left alone until {until}: {reason}")
+            match is_asked(reason) {
+                true => format!(
+                    "{place} in the queue; the CA asked to be left alone until {until}: {reason}"
+                ),
+                false => {
+                    format!("{place} in the queue; nothing is ordered until {until}: {reason}")
+                }
+            }
         }
         (None, Some(at)) => {
             format!("{place} in the queue; the budget allows the next order at {at}")

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use holdfast_store::CaAccount;
+use holdfast_model::WaitScope;
+use holdfast_store::{CaAccount, QueueCounts};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -12,11 +13,14 @@ use crate::auth::{Admin, Reader};
 use crate::body::{Body, Input};
 use crate::page::List;
 use crate::path::Segment;
-use crate::view::{CaView, ca_host};
+use crate::view::{CaExtras, CaView, ca_host};
 use crate::{AppState, Kind, Problem, field};
 
 /// The longest pause that has an end.
 const LONGEST: u64 = 366 * 24 * 3600;
+
+/// How many names or registered domains are shown of each scope.
+const WAITS_SHOWN: u32 = 20;
 
 /// Lists the CAs that there is an account at, and the one that is configured.
 #[utoipa::path(
@@ -110,9 +114,9 @@ fn name_of(state: &AppState, directory: &str) -> String {
     own.unwrap_or_else(|| ca_host(directory))
 }
 
-/// Is it meant by this? Its directory always tells it apart.
+/// Is it meant by this? Explanations and alerts know the host alone; the directory always tells it apart.
 fn is_named(state: &AppState, directory: &str, name: &str) -> bool {
-    name == name_of(state, directory) || name == directory
+    name == name_of(state, directory) || name == directory || name == ca_host(directory)
 }
 
 fn absent(name: &str) -> Problem {
@@ -141,7 +145,9 @@ async fn account(state: &AppState, name: &str) -> Result<CaAccount, Problem> {
 }
 
 async fn one(state: &AppState, name: &str) -> Result<CaView, Problem> {
-    let is_it = |view: &CaView| view.name == name || view.directory() == name;
+    let is_it = |view: &CaView| {
+        view.name == name || view.directory() == name || ca_host(view.directory()) == name
+    };
     let mut meant: Vec<_> = all(state).await?.into_iter().filter(is_it).collect();
     meant.sort_by_key(|view| !view.is_active());
     meant.into_iter().next().ok_or_else(|| absent(name))
@@ -156,9 +162,28 @@ async fn all(state: &AppState) -> Result<Vec<CaView>, Problem> {
         views.push(CaView::unknown(name, state.directory.clone(), state.limits));
     }
     for account in accounts {
-        let terms = state.store.terms(&account.directory).await?;
-        let active = (account.directory == state.directory).then_some((state.limits, queue));
-        views.push(CaView::of(name_of(state, &account.directory), &account, terms, active));
+        let extras = extras(state, &account, queue).await?;
+        views.push(CaView::of(name_of(state, &account.directory), &account, extras));
     }
     Ok(views)
+}
+
+async fn extras(
+    state: &AppState,
+    account: &CaAccount,
+    queue: QueueCounts,
+) -> Result<CaExtras, Problem> {
+    let directory = &account.directory;
+    let known = state.store.account(directory, state.limits).await?;
+    let failing = known.and_then(|known| known.failing_since.zip(known.failure));
+    let mut waits = Vec::new();
+    for scope in WaitScope::ALL {
+        waits.extend(state.store.waits(account.id, *scope, WAITS_SHOWN).await?);
+    }
+    Ok(CaExtras {
+        terms: state.store.terms(directory).await?,
+        active: (*directory == state.directory).then_some((state.limits, queue)),
+        failing,
+        waits,
+    })
 }

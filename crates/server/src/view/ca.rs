@@ -1,9 +1,11 @@
 //! CAs: the account there, what it may order, and what keeps it from ordering.
 
 use holdfast_model::Timestamp;
-use holdfast_store::{COUNTED, CaAccount, OrderLimits, QueueCounts, Terms};
+use holdfast_store::{COUNTED, CaAccount, CaWait, OrderLimits, QueueCounts, Terms};
 use serde::Serialize;
 use utoipa::ToSchema;
+
+use crate::facts::is_asked;
 
 /// A CA that orders are, or were, made at.
 #[derive(Debug, Serialize, ToSchema)]
@@ -32,8 +34,8 @@ pub(crate) struct CaView {
     in_flight: u32,
     /// Domains that wait for an order.
     queued: QueuedView,
-    /// When the budget has room for all that wait in the queue now; null when none waits, when more wait than are counted, and while
-    /// only a person ends a pause.
+    /// When the budget has room for all that wait in the queue now; null when none waits, when more wait than are counted, while
+    /// only a person ends a pause, and while the CA is not healthy.
     #[schema(value_type = Option<String>, format = DateTime)]
     drains_at: Option<Timestamp>,
 }
@@ -55,8 +57,10 @@ pub(crate) struct CaAccountView {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CaPause)]
 pub(crate) struct PauseView {
-    /// What is paused: `account` is all of it.
+    /// What is paused: `account` is all of it; `name`, `exact-set`, `registered-domain`, `paused-name` and `unknown` are about `key` alone.
     scope: &'static str,
+    /// Which name or registered domain; null where it is the account.
+    key: Option<String>,
     /// Why: `by-hand`, `acme-rate-limited`, or the code of what went wrong.
     cause: String,
     /// In words.
@@ -107,25 +111,36 @@ pub(crate) fn host(directory: &str) -> String {
     host.unwrap_or(directory).trim_matches(['[', ']']).to_owned()
 }
 
-/// Is all well with it, and if not, why?
-fn health(account: &CaAccount) -> (bool, Option<String>) {
-    let failing = account.paused.and(account.pause_reason.as_deref());
-    let failing = failing.filter(|reason| !is_asked(reason)).map(ToOwned::to_owned);
-    let reason = account.unusable.clone().or(failing);
-    (reason.is_none(), reason)
+/// What is known of a CA beside its account's row.
+#[derive(Debug, Default)]
+pub(crate) struct CaExtras {
+    /// Where its terms are.
+    pub(crate) terms: Option<Terms>,
+    /// For the one that is ordered at: its limits, and who waits for an order.
+    pub(crate) active: Option<(OrderLimits, QueueCounts)>,
+    /// Since when it fails, and how.
+    pub(crate) failing: Option<(Timestamp, String)>,
+    /// Names and registered domains that it wants left alone, some of each.
+    pub(crate) waits: Vec<CaWait>,
 }
 
-/// Did the CA ask for it?
-fn is_asked(reason: &str) -> bool {
-    reason.starts_with("acme-rate-limited") || !reason.contains(": ")
+/// Is all well with it, and if not, why?
+fn health(account: &CaAccount, extras: &CaExtras) -> (bool, Option<String>) {
+    let paused = account.paused.and(account.pause_reason.as_deref());
+    let paused = paused.filter(|reason| !is_asked(reason)).map(ToOwned::to_owned);
+    let failing = extras.failing.as_ref();
+    let failing = failing.map(|(since, how)| format!("it has failed since {since}: {how}"));
+    let reason = account.unusable.clone().or(failing).or(paused);
+    (reason.is_none(), reason)
 }
 
 /// All that keeps it from ordering.
 fn pauses(account: &CaAccount) -> Vec<PauseView> {
     let by_hand = account.halt.iter().map(|halt| PauseView {
         scope: "account",
+        key: None,
         cause: "by-hand".to_owned(),
-        detail: format!("{} paused it", halt.by),
+        detail: "nothing is ordered".to_owned(),
         since: Some(halt.since),
         until: halt.until,
         by: halt.by.clone(),
@@ -135,6 +150,7 @@ fn pauses(account: &CaAccount) -> Vec<PauseView> {
         let (cause, detail) = reason.split_once(": ").unwrap_or(("acme-rate-limited", reason));
         PauseView {
             scope: "account",
+            key: None,
             cause: cause.to_owned(),
             detail: detail.to_owned(),
             since: *since,
@@ -143,6 +159,19 @@ fn pauses(account: &CaAccount) -> Vec<PauseView> {
         }
     });
     by_hand.chain(asked).collect()
+}
+
+/// What the CA wants left alone while the rest goes on.
+fn narrow(wait: &CaWait) -> PauseView {
+    PauseView {
+        scope: wait.scope.as_str(),
+        key: Some(wait.key.clone()),
+        cause: "acme-rate-limited".to_owned(),
+        detail: wait.reason.clone(),
+        since: Some(wait.noted_at),
+        until: Some(wait.until),
+        by: "ca".to_owned(),
+    }
 }
 
 impl CaView {
@@ -179,16 +208,13 @@ impl CaView {
         }
     }
 
-    pub(crate) fn of(
-        name: String,
-        account: &CaAccount,
-        terms: Option<Terms>,
-        active: Option<(OrderLimits, QueueCounts)>,
-    ) -> Self {
-        let (healthy, reason) = health(account);
-        let pauses = pauses(account);
+    pub(crate) fn of(name: String, account: &CaAccount, extras: CaExtras) -> Self {
+        let (healthy, reason) = health(account, &extras);
+        let mut pauses = pauses(account);
         let endless = pauses.iter().any(|pause| pause.until.is_none());
         let paused_until = pauses.iter().filter_map(|pause| pause.until).max().filter(|_| !endless);
+        pauses.extend(extras.waits.iter().map(narrow));
+        let CaExtras { terms, active, .. } = extras;
         let limits = active.iter().map(|(limits, _)| LimitView {
             scope: "account",
             class: "new",
@@ -196,7 +222,7 @@ impl CaView {
             of: limits.per_3h,
             refills_at: account.full_at,
         });
-        let drains_at = active.filter(|_| !endless).and_then(|(limits, queue)| {
+        let drains_at = active.filter(|_| healthy && !endless).and_then(|(limits, queue)| {
             let counted = u64::from(COUNTED);
             let is_counted = (1..counted).contains(&(queue.charged + queue.renewals));
             let room = is_counted.then(|| account.room_for(queue.charged, limits))?;

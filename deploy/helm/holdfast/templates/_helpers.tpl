@@ -80,8 +80,15 @@ holdfast.toml. JSON's texts, numbers, booleans and lists are TOML's as well; toT
 {{- $_ := set $own.server "root_certificate" (printf "/run/holdfast/tls/%s" .) -}}
 {{- end -}}
 {{- end -}}
+{{- $acme := dict -}}
 {{- if .Values.acmeRoot.existingConfigMap -}}
-{{- $_ := set $own "acme" (dict "root_certificate" "/run/holdfast/acme-root/ca.pem") -}}
+{{- $_ := set $acme "root_certificate" "/run/holdfast/acme-root/ca.pem" -}}
+{{- end -}}
+{{- if .Values.acmeIssuerRoots.existingConfigMap -}}
+{{- $_ := set $acme "issuer_roots" "/run/holdfast/acme-issuer-roots/ca.pem" -}}
+{{- end -}}
+{{- if $acme -}}
+{{- $_ := set $own "acme" $acme -}}
 {{- end -}}
 {{- if .Values.redisRoot.existingConfigMap -}}
 {{- $_ := set $own "coordination" (dict "root_certificate" "/run/holdfast/redis-root/ca.pem") -}}

@@ -150,7 +150,7 @@ valueFrom:
   mountPath: /run/holdfast/tls
   readOnly: true
 {{- end }}
-{{- range $name, $root := dict "acme-root" .Values.acmeRoot "redis-root" .Values.redisRoot }}
+{{- range $name, $root := dict "acme-root" .Values.acmeRoot "acme-issuer-roots" .Values.acmeIssuerRoots "redis-root" .Values.redisRoot }}
 {{- if $root.existingConfigMap }}
 - name: {{ $name }}
   mountPath: /run/holdfast/{{ $name }}
@@ -183,7 +183,7 @@ valueFrom:
     secretName: {{ . }}
     defaultMode: 0440
 {{- end }}
-{{- range $name, $root := dict "acme-root" .Values.acmeRoot "redis-root" .Values.redisRoot }}
+{{- range $name, $root := dict "acme-root" .Values.acmeRoot "acme-issuer-roots" .Values.acmeIssuerRoots "redis-root" .Values.redisRoot }}
 {{- if $root.existingConfigMap }}
 - name: {{ $name }}
   configMap:

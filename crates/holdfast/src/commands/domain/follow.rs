@@ -54,9 +54,7 @@ fn note(step: &Step) -> String {
 fn standing(domain: &Value) -> &'static str {
     match domain.pointer("/serving/seen_at") {
         Some(Value::String(_)) => "served over HTTPS",
-        _ => {
-            "its certificate is stored, for whatever serves it to fetch; no edge reports that it is served"
-        }
+        _ => "its certificate is stored; no edge reports serving it",
     }
 }
 

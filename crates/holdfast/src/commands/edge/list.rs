@@ -99,12 +99,12 @@ impl Edge {
     pub(super) fn liveness(&self) -> &'static str {
         match self.state() {
             "yes" => "live",
-            "down" => "live, but its proxy answers nobody",
+            "down" => "live, but its proxy does not answer",
             _ => "not live",
         }
     }
 
-    /// `down`: it reports, and its proxy answers nobody.
+    /// `down`: it reports, and its proxy does not answer.
     fn state(&self) -> &'static str {
         let is_down = self.last_error.as_ref().is_some_and(|note| note.code == PROXY_DOWN);
         match (self.live, is_down) {
@@ -179,7 +179,10 @@ mod tests {
         let mut edge = edge("fra-1", true, Some("the proxy does not answer visitors"));
         assert_eq!(edge.state(), "yes");
         edge.last_error.as_mut().unwrap().code = PROXY_DOWN.into();
-        assert_eq!((edge.state(), edge.liveness()), ("down", "live, but its proxy answers nobody"));
+        assert_eq!(
+            (edge.state(), edge.liveness()),
+            ("down", "live, but its proxy does not answer")
+        );
         edge.live = false;
         assert_eq!(edge.state(), "no");
     }

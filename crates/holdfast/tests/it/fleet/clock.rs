@@ -272,7 +272,7 @@ async fn nothing_is_dropped_by_its_age_where_a_jump_is_noted() {
         .await;
     };
     all_had_their_turn(&fleet).await;
-    assert_eq!(fleet.count(PRUNED), 11);
+    assert_eq!(fleet.count(PRUNED), 12);
     fleet.members[0].kill().await;
     fleet.sql(
         "DELETE FROM task;
