@@ -80,31 +80,13 @@ impl Ca {
                 None => return Err(error),
             },
             Err(error) if error.doubts_the_account() => error,
-            Err(error) => {
-                self.doubt(&session, &error);
-                return Err(error);
-            }
             answered => return answered,
         };
         if let Some(session) = self.reopened(&session, error.is("accountDoesNotExist")).await? {
             return insist(&session, &question).await;
         }
-        match self.blamed(&session, error).await {
-            Ok(session) => insist(&session, &question).await,
-            Err(error) => {
-                self.doubt(&session, &error);
-                Err(error)
-            }
-        }
-    }
-}
-
-impl Ca {
-    /// After an error that may come of a wrong directory, the next who asks reads it anew.
-    fn doubt(&self, session: &Arc<Session>, error: &Error) {
-        if error.doubts_the_directory() {
-            self.0.sessions.end(session);
-        }
+        let session = self.blamed(&session, error).await?;
+        insist(&session, &question).await
     }
 }
 

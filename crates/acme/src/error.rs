@@ -288,31 +288,6 @@ impl Error {
         }
     }
 
-    /// Was the CA asked where its directory leads, in vain? Then the directory may have been wrong, or be out of date.
-    pub(crate) fn doubts_the_directory(&self) -> bool {
-        let named = |at: Point| {
-            let named = [
-                Point::ACME_NONCE,
-                Point::ACME_NEW_ACCOUNT,
-                Point::ACME_ACCOUNT,
-                Point::ACME_NEW_ORDER,
-                Point::ACME_KEY_CHANGE,
-                Point::ACME_REVOKE,
-                Point::ACME_RENEWAL_INFO,
-            ];
-            named.contains(&at)
-        };
-        match self {
-            Self::BadUrl { .. } => true,
-            Self::Unreachable { at, .. } | Self::Malformed { at, .. } => named(*at),
-            Self::Refused(refusal) => {
-                named(refusal.at) && matches!(refusal.status, 300..400 | 404 | 405 | 410)
-            }
-            Self::Shared(error) => error.doubts_the_directory(),
-            _ => false,
-        }
-    }
-
     /// A note with the whole chain of causes: the last one is what an operator needs.
     fn noted(&self, code: &'static str) -> Note {
         let mut text = self.to_string();

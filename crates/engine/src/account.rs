@@ -26,6 +26,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(120);
 /// How long an account that cannot be used is left alone. Registering another ends it at once.
 pub(crate) const STOPPED: Duration = Duration::from_secs(600);
 
+/// A shorter wait of this replica is not worth asking the store whether it was lifted.
+const LIFTED_FROM: Duration = Duration::from_secs(10);
+
 /// How long to wait for another replica that is at it.
 const LEASE_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -58,14 +61,15 @@ impl WayToCa {
     /// The account; or when to ask again, where that is known. Who asks never waits for the CA: it is asked beside, and the queue moves
     /// when it has answered. While the store says that the account is paused, the CA is not asked for it either.
     pub(crate) async fn account(&self, shared: &Arc<Shared>) -> Result<AccountId, Option<Instant>> {
-        {
-            let way = self.way();
-            if let Some(at) = way.closed_until.filter(|at| *at > Instant::now()) {
+        let closed_until = self.way().closed_until.filter(|at| *at > Instant::now());
+        if let Some(at) = closed_until {
+            if at <= Instant::now() + LIFTED_FROM || !was_lifted(shared).await {
                 return Err(Some(at));
             }
-            if let Some(id) = way.account {
-                return Ok(id);
-            }
+            self.is_open();
+        }
+        if let Some(id) = self.way().account {
+            return Ok(id);
         }
         if let Some(until) = paused_until(shared).await {
             return Err(until.map(|at| Instant::now() + shared.clock.until(at)));
@@ -275,6 +279,12 @@ async fn fails(shared: &Shared, note: &Note, wait: Duration) {
         shared.store.account_failing(account.id, &said, wait).await
     };
     not_kept(noted.await);
+}
+
+/// Was what this replica noted of the CA taken back, by a person who resumed it or by another replica that gets through?
+async fn was_lifted(shared: &Shared) -> bool {
+    let account = shared.store.account(shared.ca.directory(), shared.ca.limits()).await;
+    matches!(account, Ok(Some(account)) if account.asked_again_at.is_none())
 }
 
 /// Notes that the CA answers.

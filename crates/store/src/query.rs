@@ -58,7 +58,8 @@ pub(crate) mod ca {
     pub(crate) const UNHALT: &str = "DELETE FROM account_halt WHERE account_id = $1";
 
     pub(crate) const LIFT: &str = "
-        UPDATE acme_account SET paused_until = NULL, pause_reason = NULL WHERE id = $1 AND paused_until IS NOT NULL";
+        UPDATE acme_account SET paused_until = NULL, pause_reason = NULL, failing_since = NULL, failure = NULL, asked_again_at = NULL
+        WHERE id = $1 AND (paused_until IS NOT NULL OR asked_again_at IS NOT NULL)";
 }
 
 /// Of alerts that stand.

@@ -50,7 +50,7 @@ async fn a_wrong_location_costs_one_order_on_postgres() {
 #[tokio::test]
 async fn an_order_that_an_earlier_release_stored_and_that_cannot_be_asked_is_made_anew() {
     let world = start(Backend::Postgres, patient()).await;
-    world.lying().tell(Lie::about(Endpoint::Authorization).problem(500, "serverInternal", "no"));
+    world.lying().tell(Lie::about(Endpoint::Authorization).problem(400, "connection", "no"));
     let id = world.add("shop.test").await;
     let parked = world.reaches(id, State::AcmeChallengeFailed).await;
     assert!(parked.order_open);

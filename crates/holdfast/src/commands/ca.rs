@@ -70,7 +70,7 @@ fn time(text: &str) -> Result<Duration, String> {
         'd' => 86_400,
         _ => return Err(wrong()),
     };
-    let count: u64 = text.trim_end_matches(unit).parse().map_err(|_| wrong())?;
+    let count: u64 = text.strip_suffix(unit).unwrap_or_default().parse().map_err(|_| wrong())?;
     let seconds = count.checked_mul(seconds).filter(|seconds| *seconds > 0).ok_or_else(wrong)?;
     Ok(Duration::from_secs(seconds))
 }

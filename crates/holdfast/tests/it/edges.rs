@@ -173,7 +173,7 @@ async fn one_that_stands_still_holds_nobody_up_for_long_and_catches_up() {
 
 /// An agent whose HAProxy is gone refuses everything, for as long as it is.
 #[tokio::test]
-async fn one_that_refuses_everything_stops_nobody_and_alone_it_fails_the_domain() {
+async fn one_whose_proxy_is_down_stops_nobody_and_alone_it_is_waited_for() {
     let (_network, replica) = site().await;
     let (mut one, mut two) =
         (Edge::start(&replica, "one").await, Edge::start(&replica, "two").await);
@@ -187,7 +187,7 @@ async fn one_that_refuses_everything_stops_nobody_and_alone_it_fails_the_domain(
     })
     .await;
 
-    // Without the other, nobody serves: that is a failure of the domain, and it is said why.
+    // Without the other, nobody serves: the domain waits for an edge that works, and it is said which one does not.
     one.agent.kill().await.unwrap();
     one.haproxy.kill().await.unwrap();
     replica.run(["edge", "remove", "one", "--yes"]).done();
@@ -202,7 +202,7 @@ async fn one_that_refuses_everything_stops_nobody_and_alone_it_fails_the_domain(
         })
         .await;
     };
-    is("CertificateDeploymentFailed", "edge-refused").await;
+    is("CertificateDeploying", "edge-error").await;
 
     // Back again, it takes what it was asked to, and that mends the domain.
     two.haproxy.start().await.unwrap();

@@ -87,7 +87,7 @@ proptest! {
     ) {
         let now = Timestamp::from_seconds(now);
         let policy = Policy::default();
-        let transition = decide(&domain, &outcome(kind, asked.filter(|_| kind == OutcomeKind::Deferred)), &policy, now);
+        let transition = decide(&domain, &outcome(kind, asked), &policy, now);
         prop_assert!(transition.entered_at <= now && transition.failing_since.is_none_or(|at| at <= now));
         prop_assert!(transition.queued_at.is_none_or(|at| at <= now));
         if let Some(next) = transition.next_attempt_at {
