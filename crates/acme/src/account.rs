@@ -100,7 +100,6 @@ impl Ca {
                 "the CA does not know the account any more; it is registered anew"
             );
             self.0.store.account_forgotten(account.id).await?;
-            self.0.trust.forget();
         }
         turn.end(self.open().await).map(Some)
     }

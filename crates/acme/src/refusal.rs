@@ -41,8 +41,7 @@ impl Refusal {
     /// Is it that an order, or a certificate that was issued, is not to be had?
     pub(crate) fn is_about_what_was_issued(&self) -> bool {
         match self.at {
-            Point::ACME_ORDER => matches!(self.status, 404 | 410),
-            Point::ACME_CERTIFICATE => {
+            Point::ACME_ORDER | Point::ACME_CERTIFICATE => {
                 matches!(self.status, 404 | 410) || self.problem.deciding_kind() == "unauthorized"
             }
             _ => false,

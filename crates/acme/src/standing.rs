@@ -96,7 +96,6 @@ impl Ca {
             self.0.store.journal_next_key(account.id, &SigningKey::generate()?).await?;
             self.0.store.account_key_changed(account.id).await?;
             self.0.store.account_forgotten(account.id).await?;
-            self.0.trust.forget();
         }
         turn.end(self.open().await).map(drop)
     }

@@ -1,7 +1,6 @@
 //! Which roots a chain must lead to, and the download of one that does.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use holdfast_gateway::client::system_roots;
 use holdfast_model::{Hostname, Timestamp};
@@ -20,8 +19,6 @@ pub(crate) struct Trust {
     with_system: bool,
     /// May they be unknown? Then the first chain says which issuer to expect.
     may_pin: bool,
-    /// Is it kept with the account that its chains lead to roots that are known?
-    is_noted: AtomicBool,
     // Reading the system's takes longer than a request.
     roots: OnceLock<Roots>,
 }
@@ -36,13 +33,7 @@ impl Trust {
                 (None, Some(pem)) => (parse(pem)?, true, true),
                 (None, None) => (Vec::new(), true, false),
             };
-        let is_noted = AtomicBool::new(false);
-        Ok(Self { given, with_system, may_pin, is_noted, roots: OnceLock::new() })
-    }
-
-    /// The account is another now.
-    pub(crate) fn forget(&self) {
-        self.is_noted.store(false, Ordering::Relaxed);
+        Ok(Self { given, with_system, may_pin, roots: OnceLock::new() })
     }
 
     fn roots(&self) -> &Roots {
@@ -117,24 +108,22 @@ impl Ca {
         }
     }
 
-    /// A CA whose first chain leads to a root that is known is held to that: a foreign chain that comes later pins nothing.
+    /// A CA whose first chain leads to a root that is known is held to that: a foreign chain that comes later pins nothing. The store is
+    /// asked each time, since a person may have unpinned the issuer meanwhile.
     async fn note_known_roots(&self) {
-        let trust = &self.0.trust;
-        if !trust.may_pin || trust.is_noted.load(Ordering::Relaxed) {
+        if !self.0.trust.may_pin {
             return;
         }
         let noted = async {
-            if let Some(account) = self.0.store.account(self.directory(), self.limits()).await? {
+            let account = self.0.store.account(self.directory(), self.limits()).await?;
+            if let Some(account) = account.filter(|account| account.pin.is_none()) {
                 self.0.store.pin_issuer(account.id, Pin::KNOWN_ROOTS).await?;
             }
             Ok::<_, holdfast_store::Error>(())
         };
-        match noted.await {
-            Ok(()) => trust.is_noted.store(true, Ordering::Relaxed),
-            Err(error) => {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, "the roots of what the CA issues were not noted");
-            }
+        if let Err(error) = noted.await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "the roots of what the CA issues were not noted");
         }
     }
 

@@ -2,6 +2,7 @@
 //! the orders of its own CA, and leaves the other's alone for as long as a replica that can work on them lives. Then they are given up.
 
 use std::{
+    collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -12,8 +13,14 @@ use tokio::time::Instant;
 
 use crate::dispatch::Shared;
 
-/// A replica without a sign of life for this long does not go on with its orders.
-const SILENT: Duration = Duration::from_secs(15);
+/// A replica without a sign of life for this long does not go on with its orders. Longer than any beat: an order that is given up too
+/// early may be finalized twice.
+const SILENT: Duration = Duration::from_secs(300);
+/// An account counts as served until it was seen for so long that no replica orders with it: after an outage of the store, others need
+/// a moment to show that they live.
+const GRACE: Duration = Duration::from_secs(20);
+/// How often this replica says again at which directory it orders: its row goes when it is pruned alive.
+const SAID_EVERY: Duration = Duration::from_secs(30);
 /// How often it is asked who is there.
 const EVERY: Duration = Duration::from_secs(5);
 
@@ -24,7 +31,10 @@ pub(crate) struct Elsewhere(Mutex<Known>);
 #[derive(Default)]
 struct Known {
     asked_at: Option<Instant>,
+    said_at: Option<Instant>,
     others: Vec<OtherAccount>,
+    /// Since when nobody is seen to order with these.
+    unserved: HashMap<AccountId, Instant>,
 }
 
 /// Whose an open order is.
@@ -51,18 +61,41 @@ impl Elsewhere {
     }
 
     async fn ask(&self, shared: &Shared) -> Result<bool, Error> {
+        self.say(shared).await?;
         let others = shared.store.other_accounts(shared.ca.directory(), SILENT).await?;
+        let before = self.served();
         let mut known = self.known();
-        known.asked_at = Some(Instant::now());
-        let changed = known.others != others;
+        let now = Instant::now();
+        known.asked_at = Some(now);
+        known
+            .unserved
+            .retain(|id, _| others.iter().any(|other| other.id == *id && !other.is_served));
+        for other in others.iter().filter(|other| !other.is_served) {
+            known.unserved.entry(other.id).or_insert(now);
+        }
         known.others = others;
-        Ok(changed)
+        drop(known);
+        Ok(self.served() != before)
     }
 
-    /// The accounts that a live replica orders with.
+    /// Says at which directory this replica orders.
+    async fn say(&self, shared: &Shared) -> Result<(), Error> {
+        let is_due = |at: Instant| at.elapsed() >= SAID_EVERY;
+        if self.known().said_at.is_none_or(is_due) {
+            let who = &shared.config.claimant;
+            let directory = shared.ca.directory();
+            shared.store.serve_directory(&who.instance, who.incarnation, directory).await?;
+            self.known().said_at = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// The accounts that a live replica orders with, or did a moment ago.
     pub(crate) fn served(&self) -> Vec<AccountId> {
         let known = self.known();
-        known.others.iter().filter(|other| other.is_served).map(|other| other.id).collect()
+        let lately = |id| known.unserved.get(&id).is_some_and(|since| since.elapsed() < GRACE);
+        let served = |other: &&OtherAccount| other.is_served || lately(other.id);
+        known.others.iter().filter(served).map(|other| other.id).collect()
     }
 
     fn is_served(&self, account: AccountId) -> bool {

@@ -9,8 +9,10 @@ mod order;
 mod removal;
 mod renewal;
 
+use std::time::Duration;
+
 use holdfast_acme::Class;
-use holdfast_model::{Domain, Outcome, State};
+use holdfast_model::{Domain, Note, Outcome, State};
 use holdfast_store::{Claimed, Error, Products};
 
 pub use dns::expectation;
@@ -21,6 +23,9 @@ use crate::{
     dispatch::{Shared, Spot},
     waits::{self, NotNow, Waits},
 };
+
+/// For how long an account is said to be unusable until an order is given up that may have been finalized.
+const UNUSABLE_FOR: Duration = Duration::from_secs(30);
 
 /// What happened, and what came of it.
 pub(crate) struct Step {
@@ -86,7 +91,7 @@ async fn refusal(shared: &Shared, domain: &Domain, error: &holdfast_acme::Error)
         Class::Wait { scope, after, note } => {
             let said = NotNow { scope, after, note };
             match waits::begin(shared, domain, &said).await {
-                Waits::Everybody(until) => {
+                Waits::Everybody(until) | Waits::Replica(until) => {
                     Outcome::CaUnavailable { note: said.note, retry_after: Some(until) }
                 }
                 Waits::Name(until) => Outcome::Deferred { until, note: said.note },
@@ -110,10 +115,19 @@ async fn refusal(shared: &Shared, domain: &Domain, error: &holdfast_acme::Error)
         }
         Class::Trouble(note) | Class::AccountGone(note) => Outcome::Trouble { note },
         Class::Doubtful(note) | Class::OrderGone(note) => Outcome::OrderGone { note },
-        // The order is that account's; another account needs an order of its own. The domain waits for that in the queue, and no try of
-        // its own was it.
-        Class::AccountUnusable(_) => Outcome::OrderAbandoned,
+        Class::AccountUnusable(note) => unusable(shared, domain, note).await,
         Class::Hopeless(note) => Outcome::Hopeless { note },
+    }
+}
+
+/// The order is that account's; another account needs an order of its own. The domain waits for that in the queue, at no cost. What may
+/// have been finalized is given up only once the CA has said so for a while: it may have been a mistake of the CA's.
+async fn unusable(shared: &Shared, domain: &Domain, note: Note) -> Outcome {
+    shared.way.stopped(shared, &note).await;
+    let stayed = shared.clock.now().since(shared.clock.retold(domain).entered_at);
+    match domain.state == State::CertificateDownloading && stayed < UNUSABLE_FOR {
+        true => Outcome::CaUnavailable { note, retry_after: None },
+        false => Outcome::OrderAbandoned,
     }
 }
 
@@ -139,8 +153,5 @@ pub(crate) const ORDER_LOST: &str = "order-lost";
 
 /// For what the journal should hold and does not: a new order mends it.
 fn nothing_journaled(what: &'static str) -> Step {
-    Outcome::OrderGone {
-        note: holdfast_model::Note::new(ORDER_LOST, format!("no {what} is journaled")),
-    }
-    .into()
+    Outcome::OrderGone { note: Note::new(ORDER_LOST, format!("no {what} is journaled")) }.into()
 }

@@ -24,6 +24,8 @@ pub(crate) struct NotNow {
 pub(crate) enum Waits {
     /// Everybody who needs an order; the queue stands still until then.
     Everybody(Timestamp),
+    /// This replica; other names may fare better at their turn.
+    Replica(Timestamp),
     /// This name, and perhaps others below its registered domain.
     Name(Timestamp),
 }
@@ -40,7 +42,7 @@ pub(crate) async fn begin(shared: &Shared, domain: &Domain, said: &NotNow) -> Wa
         // Where others get through meanwhile, it is this name that the CA cannot do.
         WaitScope::Server if !shared.way.is_its_own(domain.id, domain.state) => {
             let wait = shared.way.sent_away(shared, said.after, &said.note).await;
-            Waits::Everybody(now.plus(wait))
+            Waits::Replica(now.plus(wait))
         }
         WaitScope::Server => Waits::Name(hold(shared, domain, WaitScope::Unknown, said).await.0),
         WaitScope::Unknown => {

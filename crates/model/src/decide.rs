@@ -386,7 +386,8 @@ impl Step<'_> {
 
     fn resume(&self) -> Transition {
         let by_a_person = self.domain.wanted.is_some();
-        let given_up = self.failing_since().is_some_and(|since| self.given_up(since));
+        let failing = self.failing_beside_the_queue();
+        let given_up = failing.is_some_and(|since| self.given_up(since));
         if !by_a_person && given_up && !self.was_left_alone() {
             let note = self.domain.last_error.clone();
             return self.through(&[State::Failed], note);

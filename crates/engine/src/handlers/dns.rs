@@ -3,7 +3,7 @@
 use std::{net::IpAddr, pin::pin};
 
 use holdfast_dns::{Expectation, Finding, Glance, HttpProof};
-use holdfast_model::{Domain, Hostname, Outcome};
+use holdfast_model::{Domain, Hostname, Note, Outcome};
 use holdfast_store::{Claimed, Lane, proof_answer};
 
 use super::Step;
@@ -35,7 +35,9 @@ pub(super) async fn look(shared: &Shared, claimed: &Claimed, spot: &dyn Spot) ->
         let answer = proof_answer(&shared.secret, &nonce);
         HttpProof { nonce, answer, port }
     });
-    if Lane::of(&claimed.domain) == Lane::Silent {
+    // A request of a person keeps a name out of the lane of silent ones; that it was silent stays true.
+    let was_silent = claimed.domain.last_error.as_ref().is_some_and(Note::is_silence_of_dns);
+    if was_silent || Lane::of(&claimed.domain) == Lane::Silent {
         return judged(&shared.resolver.look(&expected).await).into();
     }
     let turn = shared.resolver.turn().await;

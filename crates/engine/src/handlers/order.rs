@@ -4,6 +4,7 @@
 use holdfast_acme::Class;
 use holdfast_model::{Domain, Outcome, State};
 use holdfast_store::{Claimed, Error, Products};
+use tokio::time::Instant;
 
 use super::{Step, challenge, sealed_or_lost};
 use crate::{
@@ -48,17 +49,21 @@ async fn refused(shared: &Shared, domain: &Domain, error: &holdfast_acme::Error)
             let said = NotNow { scope, after, note };
             match waits::begin(shared, domain, &said).await {
                 Waits::Everybody(_) => Outcome::CaWaits,
-                Waits::Name(until) => Outcome::Deferred { until, note: said.note },
+                Waits::Replica(until) | Waits::Name(until) => {
+                    Outcome::Deferred { until, note: said.note }
+                }
             }
         }
         Class::AccountUnusable(note) | Class::ActionRequired(note) => {
             shared.way.stopped(shared, &note).await;
             Outcome::CaWaits
         }
-        // Nobody answered, or somebody who could not: the next name would fare no better.
+        // Nobody answered, or somebody who could not. It joins the queue again at its end: names that always fail must not keep
+        // those behind them from being asked for.
         Class::Unavailable(note) if !shared.way.is_its_own(domain.id, State::AcmeOrdering) => {
-            shared.way.failed(shared, &note).await;
-            Outcome::CaWaits
+            let until = shared.way.failed(shared, &note).await;
+            let wait = until.saturating_duration_since(Instant::now());
+            Outcome::Deferred { until: shared.clock.now().plus(wait), note }
         }
         Class::Unavailable(note)
         | Class::Doubtful(note)

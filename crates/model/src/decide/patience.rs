@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Step;
 use crate::{
-    Outcome, Policy, State, Timestamp,
+    Note, Outcome, Policy, State, Timestamp,
     policy::{jittered, share},
 };
 
@@ -12,13 +12,16 @@ use crate::{
 const AWAY: Duration = Duration::from_secs(3600);
 
 impl Step<'_> {
-    /// The time in the queue is the CA's: no failing name is given up for it.
+    /// The time in the queue, and that of an order parked because the CA asked to wait, is the CA's: no failing name is given up for it.
     pub(super) fn failing_beside_the_queue(&self) -> Option<Timestamp> {
-        let queued = match self.domain.state {
+        let is_parked = self.domain.state.is_phase_failure()
+            && self.domain.last_error.as_ref().is_some_and(Note::is_of_the_ca);
+        let waited = match self.domain.state {
             State::AcmeOrdering => self.stayed(),
+            _ if is_parked => self.stayed(),
             _ => Duration::ZERO,
         };
-        self.failing_since().map(|since| since.plus(queued).min(self.now))
+        self.failing_since().map(|since| since.plus(waited).min(self.now))
     }
 
     pub(super) fn failure_delay(&self, to: State, failures: u32) -> Duration {

@@ -96,7 +96,7 @@ pub(super) fn advice(code: &str) -> (Who, &'static str) {
         "acme-dns" => (Who::Customer, "Ask the customer to mend the name's DNS."),
         "ca-paused" => (
             Who::Operator,
-            "Run `holdfast ca resume NAME` to order there again; `holdfast ca list` shows the names.",
+            "Run the command that is named there to order again; `holdfast ca list` shows every pause.",
         ),
         "acme-account-unusable" => (
             Who::Operator,
@@ -131,6 +131,25 @@ pub(super) fn advice(code: &str) -> (Who, &'static str) {
         "edge-refused" => (
             Who::Operator,
             "See `holdfast edge list`, then `holdfast edge show` for what the edge said.",
+        ),
+        "acme-bad-csr" | "acme-malformed" | "acme-refused" | "bad-certificate" => (
+            Who::Ca,
+            "The CA's answer cannot be used, and its words say why; see its status page if it lasts.",
+        ),
+        "acme-profile" => (Who::Operator, "Look at [acme] profile: the CA has no such profile."),
+        "acme-no-challenge" => {
+            (Who::Operator, "Use a CA that offers http-01 or tls-alpn-01 for this name.")
+        }
+        "acme-key" | "key-generation" => {
+            (Who::Operator, "Look at the replicas' logs for why no key could be made or used.")
+        }
+        "order-lost" => (Who::Holdfast, "Another order is made."),
+        "store-unavailable" => {
+            (Who::Operator, "Run `holdfast doctor`: the database failed during a step.")
+        }
+        "unexpected-outcome" => (
+            Who::Operator,
+            "Report this as a mistake of this release, with the output of `holdfast domain history`.",
         ),
         _ => (Who::Operator, "Mend the cause."),
     }

@@ -1,9 +1,11 @@
 //! How the CA stands for a domain that needs it: its queue, what it wants left alone, whether it fails at all.
 
+use std::time::Duration;
+
 use holdfast_model::{
     CaFacts, Check, Domain, Note, QueueFacts, QueuePlace, State, Timestamp, WaitFacts,
 };
-use holdfast_store::{Account, CaWait, Halt, QueueStanding};
+use holdfast_store::{Account, CaWait, Halt, OrderLimits, QueueStanding};
 
 use super::{STORE, unseen, within_limit};
 use crate::{AppState, Problem, view::ca_host};
@@ -55,7 +57,9 @@ async fn looked_up(state: &AppState, domain: &Domain) -> Result<Authority, Probl
     let account = state.store.account(&state.directory, state.limits).await?;
     let now = state.store.ping().await?;
     let ca = account.as_ref().and_then(|account| failing(account, now));
-    let queue = standing.zip(account).map(|(standing, account)| queued(&standing, account, now));
+    let queue = standing
+        .zip(account)
+        .map(|(standing, account)| queued(&standing, account, state.limits, now));
     let waits = domain.last_error.as_ref().filter(|note| note.is_of_the_ca());
     let (ok, seen) = match (&queue, &ca) {
         (Some(queue), None) => (is_open(queue), seen_in(queue)),
@@ -83,7 +87,12 @@ fn failing(account: &Account, now: Timestamp) -> Option<CaFacts> {
     Some(CaFacts { since, note: Note::parse(failure), next_attempt_at })
 }
 
-fn queued(standing: &QueueStanding, account: Account, now: Timestamp) -> QueueFacts {
+fn queued(
+    standing: &QueueStanding,
+    account: Account,
+    limits: OrderLimits,
+    now: Timestamp,
+) -> QueueFacts {
     if let Some(halt) = &account.halt {
         return halted(&account.directory, halt, standing.place);
     }
@@ -92,8 +101,18 @@ fn queued(standing: &QueueStanding, account: Account, now: Timestamp) -> QueueFa
         place: standing.place,
         paused_until: account.paused_until.filter(|until| *until > now),
         pause_reason: unusable.or(account.pause_reason),
-        next_slot_at: account.next_slot_at.filter(|at| *at > now && standing.is_charged),
+        next_slot_at: account
+            .next_slot_at
+            .filter(|at| *at > now && standing.is_charged)
+            .map(|first| first.plus(refill(standing.place, limits))),
     }
+}
+
+/// How long the budget takes to refill for those who stand before this place.
+fn refill(place: QueuePlace, limits: OrderLimits) -> Duration {
+    let (QueuePlace::At(place) | QueuePlace::Beyond(place)) = place;
+    let before = u32::try_from(place.saturating_sub(1)).unwrap_or(u32::MAX);
+    (Duration::from_secs(3 * 3600) / limits.per_3h.max(1)).saturating_mul(before)
 }
 
 /// A person has paused the CA: neither the budget nor what the CA says counts.

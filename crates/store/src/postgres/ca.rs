@@ -51,7 +51,8 @@ const HALT: &str = "
 
 const SERVE: &str = "
     INSERT INTO replica_directory (instance, incarnation, directory) VALUES ($1, $2, $3)
-    ON CONFLICT (instance) DO UPDATE SET incarnation = EXCLUDED.incarnation, directory = EXCLUDED.directory";
+    ON CONFLICT (instance) DO UPDATE SET incarnation = EXCLUDED.incarnation, directory = EXCLUDED.directory
+    WHERE replica_directory.incarnation <> EXCLUDED.incarnation OR replica_directory.directory <> EXCLUDED.directory";
 
 /// A sign of life in the future is none.
 const OTHERS: &str = "

@@ -99,12 +99,14 @@ const PLACE: &str = concat!(
 
 /// Both bounds instead of one value, and the order, keep the planner to the index of a directory's certificates by their end, however
 /// common it thinks the directory is; `OFFSET 0` keeps it to one look for each of them.
+/// Each certificate once: a replica that still orders at the old directory would bring another from there, and that another, without end.
 const WANT_MOVED: &str = concat!(
     "WITH old AS (
         SELECT d.id FROM certificate c CROSS JOIN LATERAL (SELECT id FROM domain d WHERE d.id = c.domain_id AND d.certificate_id = c.id
             AND d.state = 'Active' AND d.wanted IS NULL AND d.removing_since IS NULL AND d.removed_at IS NULL
             FOR UPDATE SKIP LOCKED OFFSET 0) d
         WHERE c.directory >= $1 AND c.directory <= $1 AND c.superseded_at IS NULL
+            AND c.created_at < coalesce((SELECT value::timestamptz FROM setting WHERE key = 'moving_since'), 'infinity')
         ORDER BY c.directory, c.not_after LIMIT $2),
     asked AS (UPDATE domain d SET wanted = 'renew', wanted_seen = false, ",
     due_unless_claimed!(),

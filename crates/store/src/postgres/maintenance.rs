@@ -93,7 +93,7 @@ const NEARER: &str = "
 
 const MOVING_FROM: &str = "SELECT value FROM setting WHERE key = 'moving_from'";
 const MOVE_FROM: &str = "
-    INSERT INTO setting (key, value) VALUES ('moving_from', $1) ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value";
+    INSERT INTO setting (key, value) VALUES ('moving_from', $1), ('moving_since', clock_timestamp()::text) ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value";
 const STAY: &str = "DELETE FROM setting WHERE key = 'moving_from'";
 const PRUNE_LEASES: &str = "
     DELETE FROM lease_history WHERE ctid = ANY (ARRAY(

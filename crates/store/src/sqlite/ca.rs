@@ -51,7 +51,8 @@ const HALT: &str = "
 
 const SERVE: &str = "
     INSERT INTO replica_directory (instance, incarnation, directory) VALUES ($1, $2, $3)
-    ON CONFLICT (instance) DO UPDATE SET incarnation = excluded.incarnation, directory = excluded.directory";
+    ON CONFLICT (instance) DO UPDATE SET incarnation = excluded.incarnation, directory = excluded.directory
+    WHERE replica_directory.incarnation <> excluded.incarnation OR replica_directory.directory <> excluded.directory";
 
 const OTHERS: &str = "
     SELECT a.id, EXISTS (SELECT 1 FROM replica_directory s JOIN replica r ON r.instance = s.instance AND r.incarnation = s.incarnation

@@ -92,12 +92,14 @@ const PLACE: &str = concat!(
     FROM domain d WHERE d.id = $1 AND d.queued_at IS NOT NULL AND d.order_id IS NULL AND d.removing_since IS NULL"
 );
 
+/// Each certificate once: a replica that still orders at the old directory would bring another from there, and that another, without end.
 const WANT_MOVED: &str = concat!(
     "UPDATE domain SET wanted = 'renew', wanted_seen = 0, ",
     due_unless_claimed!(),
     " WHERE id IN (
         SELECT d.id FROM certificate c JOIN domain d ON d.id = c.domain_id AND d.certificate_id = c.id
         WHERE c.directory = $1 AND c.superseded_at IS NULL
+          AND c.created_at < coalesce((SELECT CAST(value AS INTEGER) FROM setting WHERE key = 'moving_since'), 9223372036854775807)
           AND d.state = 'Active' AND d.wanted IS NULL AND d.removing_since IS NULL AND d.removed_at IS NULL
         ORDER BY c.not_after LIMIT $3)
     RETURNING name"

@@ -61,7 +61,7 @@ const NEARER: &str = "
 
 const MOVING_FROM: &str = "SELECT value FROM setting WHERE key = 'moving_from'";
 const MOVE_FROM: &str = "
-    INSERT INTO setting (key, value) VALUES ('moving_from', $1) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+    INSERT INTO setting (key, value) VALUES ('moving_from', $1), ('moving_since', $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
 const STAY: &str = "DELETE FROM setting WHERE key = 'moving_from'";
 const PRUNE_LEASES: &str = "
     DELETE FROM lease_history WHERE id IN (SELECT id FROM lease_history WHERE at_us < $1 ORDER BY at_us LIMIT $2)";
@@ -191,7 +191,9 @@ impl Maintenance for SqliteStore {
     }
 
     async fn move_from(&self, fence: Option<&Fence>, directory: Option<&str>) -> Result<()> {
-        let statement = directory.map_or_else(|| sql(STAY), |from| sql(MOVE_FROM).bind(from));
+        let since = time(now()).to_string();
+        let begin = |from| sql(MOVE_FROM).bind(from).bind(since);
+        let statement = directory.map_or_else(|| sql(STAY), begin);
         let mut transaction = self.fenced("note what is moved", fence).await?;
         transaction.execute(statement).await?;
         transaction.commit().await

@@ -72,8 +72,11 @@ pub(in crate::alert) fn paused(account: &Account, now: Timestamp) -> Option<Aler
         severity: Severity::Warning,
         subject: account.directory.clone(),
         detail: told(until, reason),
-        fix: "Nothing: orders go on by themselves. Ask the CA for a higher limit, or look at its status page, if it lasts."
-            .to_owned(),
+        fix: match is_asked(reason) {
+            true => "Nothing: orders go on by themselves. Ask the CA for a higher limit, or look at its status page, if it lasts.",
+            false => "Do what the CA's words say; `holdfast domain explain` of a name that waits for an order tells who must act and how.",
+        }
+        .to_owned(),
         domains: Vec::new(),
     })
 }
