@@ -183,8 +183,12 @@ impl WayToCa {
         if let Some(at) = self.way().closed_until.filter(|at| *at > now) {
             return at - now;
         }
-        let wait = WaitScope::Server.bounded(Some(after));
+        // What it asked for may be about one name: others are tried before all of it has passed.
+        let failures = self.way().failures;
+        let longest = LONGEST_WAIT.saturating_mul(1 << failures.min(16));
+        let wait = WaitScope::Server.bounded(Some(after)).min(longest);
         self.close_for(wait);
+        self.way().failures = failures.saturating_add(1);
         tracing::warn!(code = %note.code, detail = %note.detail, wait_s = wait.as_secs(), "the CA limits this replica");
         self.way().record.note(State::AcmeOrdering);
         fails(shared, note, wait).await;

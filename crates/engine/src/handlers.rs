@@ -106,10 +106,8 @@ async fn refusal(shared: &Shared, domain: &Domain, error: &holdfast_acme::Error)
             Outcome::Trouble { note }
         }
         Class::Unavailable(note) => Outcome::OrderGone { note },
-        Class::ActionRequired(note) => {
-            shared.way.stopped(shared, &note).await;
-            Outcome::CaUnavailable { note, retry_after: later(STOPPED) }
-        }
+        // Whether it is about the whole account, the next order will tell.
+        Class::ActionRequired(note) => Outcome::CaUnavailable { note, retry_after: later(STOPPED) },
         Class::Doubtful(note) if shared.way.is_its_own(domain.id, domain.state) => {
             Outcome::Hopeless { note }
         }

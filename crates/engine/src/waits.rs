@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use holdfast_model::{Domain, Note, Outcome, Timestamp, WaitScope};
+use holdfast_model::{Domain, Note, Outcome, State, Timestamp, WaitScope};
 use holdfast_store::{AccountId, CaWait, Error};
 
 use crate::dispatch::Shared;
@@ -12,6 +12,13 @@ use crate::dispatch::Shared;
 const RATE_LIMITED: &str = "acme-rate-limited";
 /// The same for one that only a person can end.
 const PAUSED: &str = "acme-paused";
+
+/// How many names that were refused in words that nobody knows are compared.
+const LOOKED_AT: u32 = 100;
+/// How long what others were told counts.
+const LATELY: Duration = Duration::from_secs(60);
+/// How long the account waits because of words that nobody knows; then one name is asked for again.
+const UNKNOWN_LONGEST: Duration = Duration::from_secs(5 * 60);
 
 /// What the CA said, and to what.
 pub(crate) struct NotNow {
@@ -39,6 +46,10 @@ pub(crate) async fn begin(shared: &Shared, domain: &Domain, said: &NotNow) -> Wa
             shared.way.account_waits(shared, wait, &said.note).await;
             Waits::Everybody(now.plus(wait))
         }
+        // In the middle of an order it may be about that order: new ones are asked for, and tell.
+        WaitScope::Server if domain.state != State::AcmeOrdering => {
+            Waits::Replica(now.plus(said.scope.bounded(said.after)))
+        }
         // Where others get through meanwhile, it is this name that the CA cannot do.
         WaitScope::Server if !shared.way.is_its_own(domain.id, domain.state) => {
             let wait = shared.way.sent_away(shared, said.after, &said.note).await;
@@ -47,15 +58,36 @@ pub(crate) async fn begin(shared: &Shared, domain: &Domain, said: &NotNow) -> Wa
         WaitScope::Server => Waits::Name(hold(shared, domain, WaitScope::Unknown, said).await.0),
         WaitScope::Unknown => {
             let (until, others) = hold(shared, domain, said.scope, said).await;
-            // A second name in a row: then it is about more than names, in words that we do not know.
-            if shared.way.is_refused_in_a_row(domain.id) && others {
-                let wait = WaitScope::Account.bounded(said.after);
+            // A second name in a row that is told the same: then it is about more than names, in words that we do not know.
+            let in_a_row = shared.way.is_refused_in_a_row(domain.id);
+            if in_a_row && others && is_told_others(shared, domain, said).await {
+                let wait = WaitScope::Account.bounded(said.after).min(UNKNOWN_LONGEST);
                 shared.way.account_waits(shared, wait, &said.note).await;
             }
             Waits::Name(until)
         }
         scope => Waits::Name(hold(shared, domain, scope, said).await.0),
     }
+}
+
+/// Was another name told the same within the last minute, but for names and numbers?
+async fn is_told_others(shared: &Shared, domain: &Domain, said: &NotNow) -> bool {
+    let waits = async {
+        let Some(account) = account(shared).await? else { return Ok(Vec::new()) };
+        shared.store.waits(account, WaitScope::Unknown, LOOKED_AT).await
+    };
+    let (now, own) = (shared.clock.now(), masked(&said.note.detail, domain.name.as_str()));
+    let waits: Vec<CaWait> = waits.await.unwrap_or_default();
+    waits.iter().any(|wait| {
+        wait.key != domain.name.as_str()
+            && now.since(wait.noted_at) <= LATELY
+            && masked(&wait.reason, &wait.key) == own
+    })
+}
+
+/// A text without the name that it is about, and without numbers.
+fn masked(text: &str, name: &str) -> String {
+    text.replace(name, "").chars().filter(|c| !c.is_ascii_digit()).collect()
 }
 
 /// Notes a wait. The name's own row holds it back also where that fails.
@@ -108,4 +140,17 @@ async fn account(shared: &Shared) -> Result<Option<AccountId>, Error> {
     }
     let account = shared.store.account(shared.ca.directory(), shared.ca.limits()).await?;
     Ok(account.map(|account| account.id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_in_names_and_numbers_alone_is_the_same() {
+        let told =
+            |name: &str, retry: u32| masked(&format!("slow down, {name} ({retry} s) [429]"), name);
+        assert_eq!(told("a.test", 5), told("shop.example.com", 86_400));
+        assert_ne!(told("a.test", 5), masked("b.test is under review", "b.test"));
+    }
 }

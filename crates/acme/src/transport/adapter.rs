@@ -84,10 +84,10 @@ pub(crate) fn told(at: Point, error: instant_acme::Error) -> Error {
             problem: (&problem).into(),
             retry_after: None,
         })),
-        // What lacks a part is no more of an ACME answer than what cannot be read at all.
-        instant_acme::Error::Json(_) | instant_acme::Error::Str(_) => {
-            not_acme(at, &error.to_string())
-        }
+        // JSON that is none of what was asked for is about that one thing; what is no JSON is not from an ACME server.
+        instant_acme::Error::Json(ref why) if why.is_data() => malformed(at, &error.to_string()),
+        instant_acme::Error::Str(_) => malformed(at, &error.to_string()),
+        instant_acme::Error::Json(_) => not_acme(at, &error.to_string()),
         other => malformed(at, &other.to_string()),
     }
 }

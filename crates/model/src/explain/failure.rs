@@ -96,7 +96,7 @@ pub(super) fn advice(code: &str) -> (Who, &'static str) {
         "acme-dns" => (Who::Customer, "Ask the customer to mend the name's DNS."),
         "ca-paused" => (
             Who::Operator,
-            "Run the command that is named there to order again; `holdfast ca list` shows every pause.",
+            "Run `holdfast ca resume` with the name of the CA to order again; `holdfast ca list` shows it.",
         ),
         "acme-account-unusable" => (
             Who::Operator,

@@ -10,6 +10,7 @@ pub(super) fn queued(domain: &Domain, facts: &Facts) -> Answer {
     }
     let Some(queue) = &facts.queue else { return wait::waiting(domain) };
     match (queue.paused_until, queue.next_slot_at) {
+        _ if is_by_hand(queue) => paused(domain, queue),
         (Some(_), _) => paused(domain, queue),
         (None, _) if facts.ca.is_some() => waits_for_the_ca(domain, queue, facts),
         (None, Some(until)) => {
@@ -20,6 +21,12 @@ pub(super) fn queued(domain: &Domain, facts: &Facts) -> Answer {
         (None, None) if queue.pause_reason.is_some() => paused(domain, queue),
         (None, None) => working(domain),
     }
+}
+
+/// Does a person have to end it, whatever the CA does meanwhile?
+fn is_by_hand(queue: &QueueFacts) -> bool {
+    let reason = queue.pause_reason.as_deref().unwrap_or_default();
+    reason.starts_with("ca-paused: ") || reason.starts_with("acme-account-unusable: ")
 }
 
 fn waits_for_the_ca(domain: &Domain, queue: &QueueFacts, facts: &Facts) -> Answer {
