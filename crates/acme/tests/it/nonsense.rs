@@ -72,9 +72,9 @@ async fn every_answer_to_a_new_order_leads_somewhere() {
         ),
         (
             line(201, &[("Location", "http://127.0.0.1/o")], "{}"),
-            ("unavailable", None, "ca-not-acme"),
+            ("trouble", None, "acme-malformed"),
         ),
-        (line(201, &[], order), ("unavailable", None, "ca-not-acme")),
+        (line(201, &[], order), ("trouble", None, "acme-malformed")),
         (line(200, &[], ""), ("unavailable", None, "ca-not-acme")),
         (line(201, &[], &order[..40]), ("unavailable", None, "ca-not-acme")),
         (line(200, &[html], "<html>"), ("unavailable", None, "ca-not-acme")),
