@@ -40,6 +40,7 @@ pub(crate) async fn gather(state: &AppState, domain: &Domain) -> Facts {
     let Authority { queue, wait, ca, check } = authority;
     let checks = [Some(dns.check), check, edges.1].into_iter().flatten().collect();
     Facts {
+        now: Some(state.cluster.clock().now()),
         obstacle,
         dns: dns.note,
         dns_is_right: dns.is_right,

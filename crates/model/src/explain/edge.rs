@@ -9,6 +9,9 @@ pub(super) fn active(domain: &Domain, facts: &Facts) -> Answer {
     if is_known && facts.edges.serving == 0 {
         return unserved(domain, &facts.edges);
     }
+    if let Some(answer) = expired(domain, facts) {
+        return answer;
+    }
     match (Now::of(facts), &facts.edges.broken) {
         (Now::Wrong(note) | Now::Blind(note), _) => pointed_away(domain, facts, note),
         (Now::Right | Now::Unknown, Some(trouble)) if is_known => {
@@ -28,6 +31,19 @@ pub(super) fn active(domain: &Domain, facts: &Facts) -> Answer {
             "Nothing is to be done.",
         ),
     }
+}
+
+/// Its certificate has ended, and the next is not there.
+fn expired(domain: &Domain, facts: &Facts) -> Option<Answer> {
+    let end = domain.certificate.as_ref()?.not_after;
+    facts.now.filter(|now| *now >= end)?;
+    let name = &domain.name;
+    let summary = format!("The certificate of {name} expired at {end}: visitors are refused.");
+    let fix = format!(
+        "Run `holdfast domain renew {name}`, which orders another at once; it is also looked at by itself{}.",
+        at(domain)
+    );
+    Some(Answer::new(Who::Operator, "certificate-expired", summary, fix))
 }
 
 /// What is known of an Active domain's certificate, without a full stop.

@@ -112,6 +112,8 @@ pub struct Obstacle {
 /// What the asker found out beside the row itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
+    /// The store's clock, where it is known.
+    pub now: Option<Timestamp>,
     /// What keeps every domain from going on, if anything does.
     pub obstacle: Option<Obstacle>,
     /// What DNS says now, when it is not as it should be.

@@ -294,3 +294,17 @@ fn where_the_ca_names_a_page_the_fix_is_to_open_it() {
         assert_eq!(Note::new("acme-terms", text).link(), None, "{text}");
     }
 }
+
+#[test]
+fn an_expired_certificate_is_not_called_served() {
+    let mut domain = domain(State::Active);
+    domain.certificate = Some(crate::kit::certificate(domain.entered_at, 90));
+    let end = domain.certificate.as_ref().unwrap().not_after;
+    let served = edges(1, 0, 1, None);
+    assert_eq!(explain(&domain, &served).cause, "active");
+    domain.last_error = Some(Note::new(Note::RENEWAL_PUT_OFF, "it came late"));
+    let answer = explain(&domain, &Facts { now: Some(end), ..served });
+    assert_eq!((answer.who, answer.cause.as_str()), (Who::Operator, "certificate-expired"));
+    assert!(answer.summary.contains("visitors are refused"), "{answer:?}");
+    assert!(answer.fix.contains("holdfast domain renew shop.example.com"), "{answer:?}");
+}
