@@ -7,7 +7,10 @@ use holdfast_gateway::point::Point;
 use holdfast_model::Note;
 
 use crate::certificate::{BadCertificate, Untrusted};
-use crate::refusal::{asked, is_about_an_order, is_gone, is_named_by_directory};
+use crate::refusal::{
+    asked, is_about_an_order, is_before_the_certificate, is_gone, is_named_by_directory,
+    may_have_issued,
+};
 use crate::{BadUrl, Class, OrderStatus, Refusal};
 
 /// The cause of a stop of the whole account.
@@ -182,6 +185,14 @@ impl Error {
             Self::Shared(error) => error.class(),
             Self::Unreachable { .. } => Class::Unavailable(self.noted(Note::CA_UNREACHABLE)),
             Self::NotAcme { .. } => Class::Unavailable(self.noted(Note::CA_NOT_ACME)),
+            // An account or a proxy that answers so may answer everybody so; whether it is one name, others tell.
+            Self::Malformed { at: Point::ACME_NEW_ORDER, .. } => {
+                Class::Unavailable(self.noted(Note::CA_NOT_ACME))
+            }
+            // An order that cannot be read is of no use, and costs less to make again than to wait for.
+            Self::Malformed { at, .. } if is_before_the_certificate(*at) => {
+                Class::OrderGone(self.noted("acme-malformed"))
+            }
             Self::Malformed { .. } => Class::Trouble(self.noted("acme-malformed")),
             // An order that leads nowhere is spent; that it was finalized can only be where its certificate is looked for.
             Self::BadUrl { at, .. } if is_about_an_order(*at) && *at != Point::ACME_CERTIFICATE => {
@@ -224,8 +235,13 @@ impl Error {
     pub fn stuck(&self) -> Option<Stuck> {
         match self {
             Self::Refused(refusal) if refusal.is_about_what_was_issued() => Some(Stuck::Gone),
-            Self::BadUrl { at, .. } if *at == Point::ACME_CERTIFICATE => Some(Stuck::Gone),
-            Self::Malformed { at, .. } if *at == Point::ACME_CERTIFICATE => Some(Stuck::Nonsense),
+            Self::Refused(refusal) if refusal.rejects_the_order() => Some(Stuck::Nonsense),
+            Self::BadUrl { at, .. } if may_have_issued(*at) => Some(Stuck::Gone),
+            Self::Malformed { at, .. } | Self::NotAcme { at, status: ..500, .. }
+                if may_have_issued(*at) =>
+            {
+                Some(Stuck::Nonsense)
+            }
             Self::WrongCertificate(BadCertificate::NotYetValid { .. }) => Some(Stuck::Early),
             Self::Untrusted(_) => Some(Stuck::Untrusted),
             Self::Shared(error) => error.stuck(),

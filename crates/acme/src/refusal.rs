@@ -48,6 +48,14 @@ impl Refusal {
         }
     }
 
+    /// Does the CA make nothing of an order that it made itself, and give no reason that could pass?
+    pub(crate) fn rejects_the_order(&self) -> bool {
+        let kind = self.problem.deciding_kind();
+        self.is_about_an_order()
+            && (400..500).contains(&self.status)
+            && (kind == "malformed" || code(kind) == "acme-refused")
+    }
+
     pub(crate) fn class(&self) -> Class {
         let kind = self.problem.deciding_kind();
         let note = self.note(kind);
@@ -74,6 +82,9 @@ impl Refusal {
             (500.., _) => Class::Unavailable(note),
             (status, _) if is_gone(status) && is_named_by_directory(self.at) => {
                 Class::Unavailable(note)
+            }
+            _ if self.rejects_the_order() && is_before_the_certificate(self.at) => {
+                Class::OrderGone(note)
             }
             _ => Class::Trouble(note),
         }
@@ -133,6 +144,16 @@ pub(crate) fn is_about_an_order(at: Point) -> bool {
         Point::ACME_CERTIFICATE,
     ];
     about.contains(&at)
+}
+
+/// Is the request one that an order needs before anything is issued for it?
+pub(crate) fn is_before_the_certificate(at: Point) -> bool {
+    [Point::ACME_ORDER, Point::ACME_AUTHORIZATION, Point::ACME_CHALLENGE].contains(&at)
+}
+
+/// Is the request one of an order that may have been finalized?
+pub(crate) fn may_have_issued(at: Point) -> bool {
+    [Point::ACME_ORDER, Point::ACME_FINALIZE, Point::ACME_CERTIFICATE].contains(&at)
 }
 
 /// Does this status say that nothing is at this address, or no more?
@@ -256,6 +277,10 @@ mod tests {
             ),
             (P::ACME_NEW_ORDER, 400, "invalidProfile", None, "trouble", "acme-profile"),
             (P::ACME_NEW_ORDER, 400, "malformed", None, "trouble", "acme-malformed"),
+            (P::ACME_ORDER, 400, "malformed", None, "order-gone", "acme-malformed"),
+            (P::ACME_AUTHORIZATION, 418, "", None, "order-gone", "acme-refused"),
+            (P::ACME_ORDER, 400, "badNonce", None, "trouble", "acme-malformed"),
+            (P::ACME_FINALIZE, 400, "malformed", None, "trouble", "acme-malformed"),
             (P::ACME_NEW_ORDER, 418, "https://ca.example/tea", None, "trouble", "acme-refused"),
         ];
         for (at, status, kind, after, expected, code) in cases {

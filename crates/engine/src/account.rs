@@ -23,6 +23,8 @@ use crate::{
 /// First wait after a failure of ours; doubles up to the longest.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
+/// After so many failures in a row, about four minutes, other names are tried than those at the head of the queue.
+const LONG: u32 = 7;
 /// How long an account that cannot be used is left alone. Registering another ends it at once.
 pub(crate) const STOPPED: Duration = Duration::from_secs(600);
 
@@ -122,6 +124,12 @@ impl WayToCa {
     /// Is it this very name that the CA cannot do?
     pub(crate) fn is_its_own(&self, domain: DomainId, state: State) -> bool {
         self.way().record.is_its_own(domain, state)
+    }
+
+    /// May it be for this very name that no order is made? Others got one meanwhile, or nobody has for minutes.
+    pub(crate) fn may_be_the_cause(&self, domain: DomainId) -> bool {
+        let way = self.way();
+        way.failures > LONG || way.record.is_suspect(domain, State::AcmeOrdering)
     }
 
     /// The CA failed in the middle of an order: noted, rarely.

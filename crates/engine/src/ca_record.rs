@@ -80,6 +80,11 @@ impl CaRecord {
         is_its_own
     }
 
+    /// Did the CA fail this domain again after it had done for others what they asked for?
+    pub(crate) fn is_suspect(&self, domain: DomainId, state: State) -> bool {
+        self.suspects.get(&(domain, state)).is_some_and(|suspect| suspect.times > 0)
+    }
+
     /// The CA failed in this state. Is that to be noted again?
     pub(crate) fn failed(&mut self, state: State) -> bool {
         let now = Instant::now();

@@ -152,13 +152,18 @@ struct Step<'a> {
 
 impl Step<'_> {
     /// What a wrong clock stored in the future counts from now on: else no stay in this state would
-    /// ever be too long.
+    /// ever be too long. A name under slow watch is not blamed for the time in which nothing of us ran.
     fn entered_at(&self) -> Timestamp {
-        self.domain.entered_at.min(self.now)
+        let stored = self.domain.entered_at;
+        let entered_at = match self.domain.state {
+            State::DnsVerificationFailed => stored.plus(self.time_away()),
+            _ => stored,
+        };
+        entered_at.min(self.now)
     }
 
     fn failing_since(&self) -> Option<Timestamp> {
-        self.domain.failing_since.map(|since| since.min(self.now))
+        self.domain.failing_since.map(|since| since.plus(self.time_away()).min(self.now))
     }
 
     fn queued_at(&self) -> Timestamp {

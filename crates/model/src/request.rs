@@ -6,11 +6,14 @@ use crate::{Domain, Outcome, State, Transition, Wanted};
 #[must_use]
 pub fn asked(domain: &Domain, wanted: Wanted) -> Option<Outcome> {
     use State::{
-        Active, CertificateDeploying, CertificateDeploymentFailed, CertificateDownloadFailed,
+        AcmeChallengeFailed, Active, CertificateDeploying, CertificateDeploymentFailed,
+        CertificateDownloadFailed,
     };
     match (wanted, domain.state) {
         // What its order brings is of no use, or not to be had: a person wants another, which may be a second certificate.
-        (Wanted::Renew, CertificateDownloadFailed) => Some(Outcome::OrderAbandoned),
+        (Wanted::Renew, AcmeChallengeFailed | CertificateDownloadFailed) => {
+            Some(Outcome::OrderAbandoned)
+        }
         (Wanted::Renew, Active | CertificateDeploying | CertificateDeploymentFailed) => {
             Some(Outcome::RenewalNeeded)
         }

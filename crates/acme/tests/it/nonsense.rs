@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_acme::{Ca, Class, Proof};
+use holdfast_acme::{Ca, Class, Proof, Stuck};
 use holdfast_model::Timestamp;
 use proptest::prelude::*;
 use serde_json::json;
@@ -72,9 +72,10 @@ async fn every_answer_to_a_new_order_leads_somewhere() {
         ),
         (
             line(201, &[("Location", "http://127.0.0.1/o")], "{}"),
-            ("trouble", None, "acme-malformed"),
+            ("unavailable", None, "ca-not-acme"),
         ),
-        (line(201, &[], order), ("trouble", None, "acme-malformed")),
+        (line(201, &[], order), ("unavailable", None, "ca-not-acme")),
+        (line(200, &[], r#"{"status":"maintenance"}"#), ("unavailable", None, "ca-not-acme")),
         (line(200, &[], ""), ("unavailable", None, "ca-not-acme")),
         (line(201, &[], &order[..40]), ("unavailable", None, "ca-not-acme")),
         (line(200, &[html], "<html>"), ("unavailable", None, "ca-not-acme")),
@@ -92,6 +93,29 @@ async fn every_answer_to_a_new_order_leads_somewhere() {
         let error = ca.new_order(&name("a.example.com"), None).await.unwrap_err();
         assert_eq!(said(&error.class()), expected, "{shown}: {error}");
     }
+}
+
+/// An order that cannot be read is given up before it could be finalized; after that it is kept for a while.
+#[tokio::test]
+async fn an_order_that_makes_no_sense_is_not_kept_for_ever() {
+    let scripted = Scripted::start().await;
+    let ca = connected(&scripted).await;
+    ca.account().await.unwrap();
+    let url = scripted.url("/some-order");
+    let malformed = r#"{"type":"urn:ietf:params:acme:error:malformed","detail":"no such thing"}"#;
+    for (status, body) in [(200, "{}"), (200, r#"{"status":"odd"}"#), (400, malformed)] {
+        scripted.say_at("/some-order", line(status, &[], body));
+        let error = ca.proof(&url).await.unwrap_err();
+        assert_eq!(said(&error.class()), ("order-gone", None, "acme-malformed"), "{body}");
+        let error = ca.certificate(&url).await.unwrap_err();
+        assert_eq!(error.stuck(), Some(Stuck::Nonsense), "{body}");
+    }
+    scripted.say_at("/some-order", line(200, &[], "<html>"));
+    let error = ca.certificate(&url).await.unwrap_err();
+    let outage = ("unavailable", None, "ca-not-acme");
+    assert_eq!((said(&error.class()), error.stuck()), (outage, Some(Stuck::Nonsense)));
+    let elsewhere = ca.certificate("https://elsewhere.example/order").await.unwrap_err();
+    assert_eq!(elsewhere.stuck(), Some(Stuck::Gone));
 }
 
 /// A load balancer that closes every connection after one answer: whatever is merely read is read all the same.

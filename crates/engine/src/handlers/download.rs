@@ -4,7 +4,7 @@
 //! An order in this state may have been finalized, so a new one may be a second certificate. What may pass is waited for: the same
 //! order is tried on the ladder, and given up once it has been so for a while.
 
-use holdfast_acme::{OrderStatus, Stuck, certificate};
+use holdfast_acme::{Class, OrderStatus, Stuck, certificate};
 use holdfast_model::{Domain, Note, Outcome, Policy, Timestamp};
 use holdfast_store::{Claimed, Error, NewCertificate, Order, OrderTrouble, Products, Secret};
 
@@ -88,15 +88,15 @@ async fn failed(
     if error.is_expired() && shared.clock.is_unsettled() {
         return Outcome::Trouble { note: note() }.into();
     }
-    match error.stuck() {
-        Some(stuck) => {
-            let now = shared.clock.now();
-            let outcome = verdict(&shared.config.policy, stuck, before, now, note());
-            let products = Products { order_trouble: Some(stuck.as_str()), ..Products::default() };
-            Step { outcome, products }
-        }
-        None => refusal(shared, domain, error).await.into(),
-    }
+    let Some(stuck) = error.stuck() else { return refusal(shared, domain, error).await.into() };
+    let verdict = verdict(&shared.config.policy, stuck, before, shared.clock.now(), note());
+    let outcome = match (verdict, error.class()) {
+        // So far it may be an outage of the CA, which costs no name a try.
+        (Outcome::Trouble { .. }, Class::Unavailable(_)) => refusal(shared, domain, error).await,
+        (verdict, _) => verdict,
+    };
+    let products = Products { order_trouble: Some(stuck.as_str()), ..Products::default() };
+    Step { outcome, products }
 }
 
 /// Is the order tried again, or given up for a new one?

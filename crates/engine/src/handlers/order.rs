@@ -2,7 +2,7 @@
 //! the account's pause, budget and limit.
 
 use holdfast_acme::Class;
-use holdfast_model::{Domain, Outcome, State};
+use holdfast_model::{Domain, Note, Outcome, State, Timestamp};
 use holdfast_store::{Claimed, Error, Products};
 use tokio::time::Instant;
 
@@ -49,21 +49,19 @@ async fn refused(shared: &Shared, domain: &Domain, error: &holdfast_acme::Error)
             let said = NotNow { scope, after, note };
             match waits::begin(shared, domain, &said).await {
                 Waits::Everybody(_) => Outcome::CaWaits,
-                Waits::Replica(until) | Waits::Name(until) => {
-                    Outcome::Deferred { until, note: said.note }
-                }
+                Waits::Replica(until) => away(shared, domain, until, said.note),
+                Waits::Name(until) => Outcome::Deferred { until, note: said.note },
             }
         }
         Class::AccountUnusable(note) | Class::ActionRequired(note) => {
             shared.way.stopped(shared, &note).await;
             Outcome::CaWaits
         }
-        // Nobody answered, or somebody who could not. It joins the queue again at its end: names that always fail must not keep
-        // those behind them from being asked for.
+        // Nobody answered, or somebody who could not.
         Class::Unavailable(note) if !shared.way.is_its_own(domain.id, State::AcmeOrdering) => {
             let until = shared.way.failed(shared, &note).await;
             let wait = until.saturating_duration_since(Instant::now());
-            Outcome::Deferred { until: shared.clock.now().plus(wait), note }
+            away(shared, domain, shared.clock.now().plus(wait), note)
         }
         Class::Unavailable(note)
         | Class::Doubtful(note)
@@ -71,5 +69,14 @@ async fn refused(shared: &Shared, domain: &Domain, error: &holdfast_acme::Error)
         | Class::AccountGone(note)
         | Class::OrderGone(note) => Outcome::Trouble { note },
         Class::Hopeless(note) => Outcome::Hopeless { note },
+    }
+}
+
+/// The CA was away for this name. An outage costs no name its place in the queue; a name that may be the cause joins again at the end,
+/// since those that always fail must not keep the ones behind them from being asked for.
+fn away(shared: &Shared, domain: &Domain, until: Timestamp, note: Note) -> Outcome {
+    match shared.way.may_be_the_cause(domain.id) {
+        true => Outcome::Deferred { until, note },
+        false => Outcome::CaWaits,
     }
 }

@@ -98,6 +98,32 @@ async fn a_certificate_that_stays_gone_is_ordered_anew_on_postgres() {
     a_certificate_that_stays_gone_is_ordered_anew(Backend::Postgres).await;
 }
 
+/// What can be a CA's outage costs nothing at first; that of one order alone ends after a while.
+#[tokio::test]
+async fn a_certificate_that_stays_a_page_is_ordered_anew() {
+    let policy = Policy { certificate_useless: Duration::from_millis(900), ..quick() };
+    let world = start(Backend::Sqlite, policy).await;
+    world.lying().tell(Lie::about(Endpoint::Certificate).text(|_| "<html>".to_owned()));
+    let id = world.add("shop.test").await;
+    let gone = world.reaches(id, State::AcmeOrderFailed).await;
+    assert_eq!((code(&gone), gone.order_open), ("ca-not-acme", false));
+    let history = world.history(id).await;
+    assert!(!history.contains(&State::CertificateDownloadFailed), "{history:?}");
+    world.lying().be_honest();
+    world.reaches(id, State::Active).await;
+}
+
+#[tokio::test]
+async fn an_authorization_that_makes_no_sense_costs_one_order() {
+    let world = start(Backend::Sqlite, quick()).await;
+    world.lying().tell(Lie::about(Endpoint::Authorization).nth(1).text(|_| "{}".to_owned()));
+    let id = world.add("shop.test").await;
+    world.reaches(id, State::Active).await;
+    let history = world.history(id).await;
+    assert!(history.contains(&State::AcmeOrderFailed), "{history:?}");
+    assert_eq!(world.finalized().await["shop.test"], 1);
+}
+
 /// It is downloaded until its chain verifies, with one order, and what is served meanwhile is the certificate of before.
 #[tokio::test]
 async fn a_chain_that_leads_nowhere_is_not_deployed_over_a_good_one() {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use holdfast_model::{DomainId, State};
-use holdfast_store::Account;
-use holdfast_testkit::eventually;
+use holdfast_store::{Account, OrderLimits};
+use holdfast_testkit::{Endpoint, Lie, eventually};
 
 use crate::kit::{Setup, World, patient, quick};
 
@@ -86,6 +86,45 @@ async fn answers_that_break_off_cost_twenty_names_nothing() {
     all_are_active(&world, &ids).await;
     none_has_failed(&world, &ids).await;
     assert!(world.finalized().await.values().all(|times| *times == 1));
+}
+
+/// JSON that is no order, as a gateway before the CA may give it.
+#[tokio::test]
+async fn json_that_is_no_order_costs_twenty_names_nothing() {
+    let setup = Setup { policy: patient(), lying: true, issuer_root: true, ..Setup::default() };
+    let world = World::start(setup).await;
+    let lie = Lie::about(Endpoint::NewOrder).times(50);
+    world.lying().tell(lie.text(|_| r#"{"status":"maintenance"}"#.to_owned()));
+    let ids = twenty(&world).await;
+    all_are_active(&world, &ids).await;
+    none_has_failed(&world, &ids).await;
+    assert!(world.lying().asked(Endpoint::NewOrder) > 50);
+}
+
+/// A short outage sends nobody to the end of the queue.
+#[tokio::test]
+async fn an_outage_costs_no_name_its_place_in_the_queue() {
+    let limits = OrderLimits { per_3h: 100_000, in_flight: 2 };
+    let world = World::start(Setup { policy: patient(), limits, ..Setup::default() }).await;
+    let first = world.add("first.test").await;
+    world.reaches(first, State::Active).await;
+    world.devnet.faults().set("web-page", "404", None).unwrap();
+    let mut joined = Vec::new();
+    for number in 0..6 {
+        let id = world.add(&format!("shop-{number}.test")).await;
+        let queued = world.reaches_when(id, "the queue", |domain| domain.queued_at.is_some()).await;
+        joined.push((id, queued.queued_at));
+    }
+    let before = world.struck("web-page");
+    eventually(PATIENCE, "three waves", async || match world.struck("web-page") - before {
+        6.. => Ok(()),
+        asked => Err(asked),
+    })
+    .await;
+    for (id, place) in joined {
+        let domain = world.domain(id).await;
+        assert_eq!((domain.state, domain.queued_at), (State::AcmeOrdering, place));
+    }
 }
 
 /// Wrong once: another order, and then a certificate.

@@ -62,9 +62,16 @@ impl Step<'_> {
             && end.is_none_or(|end| self.now >= end.plus(self.policy.renewal.grace))
     }
 
-    /// Did the try that is due now come far too late? Nothing ran meanwhile, so that time says nothing against the domain.
+    /// Did the try that is due now come far too late?
     pub(super) fn was_left_alone(&self) -> bool {
-        self.domain.next_attempt_at.is_some_and(|due| self.now.since(due) >= AWAY)
+        !self.time_away().is_zero()
+    }
+
+    /// How late the try that is due now comes, where it is far too late. Nothing ran meanwhile, so that time says nothing against
+    /// the domain.
+    pub(super) fn time_away(&self) -> Duration {
+        let late = self.domain.next_attempt_at.map(|due| self.now.since(due)).unwrap_or_default();
+        if late >= AWAY { late } else { Duration::ZERO }
     }
 
     /// May a failure be final? That of a first certificate may be at once.

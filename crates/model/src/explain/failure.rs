@@ -10,7 +10,7 @@ pub(super) fn failed(domain: &Domain, facts: &Facts) -> Answer {
     match Now::of(facts) {
         Now::Right if dns::is_cause(note) => return dns::mended(domain),
         // A challenge that failed because the name moved away is the customer's to mend, whatever the CA called it.
-        Now::Wrong(now) if domain.state == State::AcmeChallengeFailed || is_validation(note) => {
+        Now::Wrong(now) if is_challenge(domain, note) || is_validation(note) => {
             return led_elsewhere(domain, facts, note, now);
         }
         _ if note.code.starts_with("dns-") => return dns::dns(domain, facts),
@@ -28,6 +28,12 @@ fn led_elsewhere(domain: &Domain, facts: &Facts, note: &Note, now: &Note) -> Ans
     let summary =
         format!("The CA could not validate {}: {} {}", domain.name, note.detail, now.detail);
     Answer::new(who, &now.code, summary, fix)
+}
+
+/// Did the challenge itself fail? An order is also parked here while the CA makes it wait.
+fn is_challenge(domain: &Domain, note: &Note) -> bool {
+    let is_parked = note.is_of_the_ca() || note.code == "acme-paused";
+    domain.state == State::AcmeChallengeFailed && !is_parked
 }
 
 /// Did the CA fail to validate the name, by its own account?
@@ -132,6 +138,13 @@ pub(super) fn advice(code: &str) -> (Who, &'static str) {
             Who::Operator,
             "See `holdfast edge list`, then `holdfast edge show` for what the edge said.",
         ),
+        code => odd(code),
+    }
+}
+
+/// Causes that seldom come, and what nobody has foreseen.
+fn odd(code: &str) -> (Who, &'static str) {
+    match code {
         "acme-bad-csr" | "acme-malformed" | "acme-refused" | "bad-certificate" => (
             Who::Ca,
             "The CA's answer cannot be used, and its words say why; see its status page if it lasts.",

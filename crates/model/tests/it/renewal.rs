@@ -88,8 +88,31 @@ fn the_first_failure_after_a_long_absence_is_not_final() {
     let back = decide(&away, &Outcome::TimeToRetry, &Policy::default(), now);
     assert_eq!(back.state, State::AcmeOrdering);
     apply(&mut away, &back);
-    walk(&mut away, &[failure, Outcome::TimeToRetry]);
-    assert_eq!(away.state, State::Failed);
+    walk(&mut away, &[failure.clone(), Outcome::TimeToRetry]);
+    assert_eq!(away.state, State::AcmeOrdering, "the absence counts at no later try either");
+    let days = given_up_after(away, &failure, now);
+    assert!((6..=8).contains(&days), "{days}");
+}
+
+/// The same for a name whose record is still awaited.
+#[test]
+fn a_name_under_watch_is_not_given_up_for_a_long_absence() {
+    for first in [OutcomeKind::DnsNotPointed, OutcomeKind::DnsSilent] {
+        let mut away = domain(State::DnsVerificationFailed);
+        away.attempt = 3;
+        let back = away.entered_at.plus(DAY * 60);
+        let looked = decide(&away, &outcome(first, None), &Policy::default(), back);
+        assert_eq!(looked.state, State::DnsVerificationFailed);
+        apply(&mut away, &looked);
+        let mut looks = 0;
+        while away.state != State::Failed {
+            walk(&mut away, &[outcome(OutcomeKind::DnsNotPointed, None)]);
+            looks += 1;
+            assert!(looks < 10_000, "never given up");
+        }
+        let days = away.entered_at.since(back).as_secs() / DAY.as_secs();
+        assert!((6..=8).contains(&days), "{first:?}: {days}");
+    }
 }
 
 #[test]
@@ -171,6 +194,19 @@ fn a_certificate_that_is_waited_for_at_the_edges_is_renewed() {
         let outcome = asked(&domain, Wanted::Renew).unwrap();
         let transition = decide(&domain, &outcome, &Policy::default(), domain.entered_at);
         assert_eq!((transition.state, transition.failing_since), (State::AcmeOrdering, None));
+        assert!(answers(&domain, &outcome, &transition));
+    }
+}
+
+/// The order may be one that the CA cannot go on with: a person gets another.
+#[test]
+fn a_request_to_renew_leaves_a_failed_order() {
+    for state in [State::AcmeChallengeFailed, State::CertificateDownloadFailed] {
+        let mut domain = renewing(state, DAY);
+        (domain.order_open, domain.wanted) = (true, Some(Wanted::Renew));
+        let outcome = asked(&domain, Wanted::Renew).unwrap();
+        let transition = decide(&domain, &outcome, &Policy::default(), domain.entered_at);
+        assert_eq!((transition.state, transition.order_ends), (State::AcmeOrdering, true));
         assert!(answers(&domain, &outcome, &transition));
     }
 }

@@ -182,6 +182,13 @@ fn dns_that_is_wrong_is_the_customers() {
     check_dns(DnsVerifying, Some("dns-nxdomain"), wrong, set);
     check_dns(DnsVerificationFailed, Some("dns-nxdomain"), wrong, set);
     check_dns(AcmeChallengeFailed, Some("acme-connection"), wrong, set);
+    // It is parked there while the CA makes it wait, and nothing was validated.
+    let parked = domain(AcmeChallengeFailed);
+    for code in ["acme-rate-limited", "ca-unreachable", "acme-paused"] {
+        let parked = Domain { last_error: Some(note(code)), ..parked.clone() };
+        let said = explain(&parked, &known(wrong, Queue::Unread, Edges::None));
+        assert!(said.cause == code && !said.summary.contains("could not validate"), "{said:?}");
+    }
     check_dns(Active, None, wrong, set);
     let retry: (&str, Who, &[&str]) =
         ("dns-cname-elsewhere", Who::Customer, &[REQUIRED, "domain retry shop.example.com"]);
