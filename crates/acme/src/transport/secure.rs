@@ -21,7 +21,11 @@ struct Origin {
     port: u16,
 }
 
-/// Where a CA may be asked: at the origin of its directory, and at those that the directory names.
+/// So many origins that a directory named before are remembered.
+const REMEMBERED: usize = 8;
+
+/// Where a CA may be asked: at the origin of its directory, and at those that the directory names, or named since this process began:
+/// orders that were made there lead there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origins {
     own: Option<Origin>,
@@ -54,13 +58,21 @@ impl Origins {
         Self { own: parsed(directory).ok(), named: Vec::new() }
     }
 
-    /// With what the directory names, in place of what it named before.
+    /// With what the directory names now.
     pub(crate) fn naming<'a>(
         &self,
         urls: impl Iterator<Item = &'a String>,
     ) -> Result<Self, (String, BadUrl)> {
-        let named = urls.map(|url| self.may_be_named(url).map_err(|why| (url.clone(), why)));
-        Ok(Self { own: self.own.clone(), named: named.collect::<Result<_, _>>()? })
+        let mut named: Vec<Origin> = Vec::new();
+        for url in urls {
+            let origin = self.may_be_named(url).map_err(|why| (url.clone(), why))?;
+            if !named.contains(&origin) {
+                named.push(origin);
+            }
+        }
+        let before = self.named.iter().filter(|old| !named.contains(old)).cloned();
+        named.extend(before.take(REMEMBERED).collect::<Vec<_>>());
+        Ok(Self { own: self.own.clone(), named })
     }
 
     /// May a directory name this? A CA that is elsewhere has no business on this machine.
@@ -200,6 +212,15 @@ mod tests {
             assert_eq!(known.check(url), expected, "{url}");
         }
         assert_eq!(Origins::of(directory).check("https://ca.example/nonce"), Ok(()));
+        // An order that was made before the directory changed.
+        let mut changed = known.naming([].iter()).unwrap();
+        assert_eq!(changed.check("https://acme.ca.example:8443/order/1"), Ok(()));
+        for number in 0..100 {
+            let next = format!("https://{number}.ca.example/");
+            changed = changed.naming([next.clone()].iter()).unwrap();
+            assert_eq!(changed.check(&next), Ok(()));
+        }
+        assert_eq!(changed.named.len(), 1 + REMEMBERED);
     }
 
     #[test]
