@@ -143,6 +143,13 @@ fn is_valid_now(leaf: &[u8]) -> Result<(), Objection> {
     Ok(())
 }
 
+/// Is this the key of the chain's leaf?
+pub(crate) fn fits(chain: &[u8], key: &[u8]) -> bool {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
+    let (Ok(chain), Ok(key)) = (chain, PrivateKeyDer::from_pem_slice(key)) else { return false };
+    any_supported_type(&key).is_ok_and(|key| CertifiedKey::new(chain, key).keys_match().is_ok())
+}
+
 /// HAProxy takes a blank line for the end.
 fn without_blank_lines(pem: &str) -> Zeroizing<String> {
     let mut text = Zeroizing::new(String::with_capacity(pem.len() + 1));

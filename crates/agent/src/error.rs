@@ -208,6 +208,24 @@ pub enum Error {
         /// The file.
         file: String,
     },
+    /// A file that the agent did not make stands where one of its own is to be.
+    #[error(
+        "{file} was there before the agent and is left alone; move it to another directory, then the certificate is written within minutes"
+    )]
+    NotOurs {
+        /// The file.
+        file: String,
+    },
+    /// The server cannot be reloaded without the files of a name that was taken away.
+    #[error(
+        "the files of {name} are back in place, since the server cannot be reloaded without them; take {name} out of its configuration: {why}"
+    )]
+    StillUsed {
+        /// The name.
+        name: String,
+        /// Why the reload failed.
+        why: String,
+    },
     /// Taking a file over would stop serving a name.
     #[error("{file} cannot be taken over: {why}")]
     NotAdoptable {
@@ -316,6 +334,8 @@ impl Error {
             Self::PayloadTooLarge { .. } => "payload-too-large",
             Self::CrtListUnknown { .. } => "edge-crt-list-unknown",
             Self::Shadowed { .. } => "edge-shadowed",
+            Self::NotOurs { .. } => "edge-file-not-ours",
+            Self::StillUsed { .. } => "edge-still-configured",
             Self::NotAdoptable { .. } => "edge-not-adoptable",
             Self::Gone => "edge-certificate-gone",
             Self::Disk { .. } | Self::File { .. } => "edge-disk",

@@ -1,30 +1,32 @@
 //! Any server that reads PEM files and can be told to read them again: nginx, and whatever else.
 //!
 //! Files are written whole; then one command is run for however many changed. What was not reloaded yet is remembered, also
-//! across a restart of the agent, so a reload that failed is tried again. Nothing here knows which server it is.
+//! across a restart of the agent, so a reload that failed is tried again. A reload that fails because files are gone gives them back.
+//! Nothing here knows which server it is.
 
 mod reload;
+mod stored;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::mem;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex as SyncMutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::{StreamExt as _, stream};
-use holdfast_gateway::files::{self as door, Access};
-use holdfast_gateway::point::{Point, around_sync};
+use holdfast_gateway::files::Access;
 use holdfast_model::{Hostname, Note};
 use holdfast_store::Change;
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
 
 use self::reload::Reload;
+use self::stored::{Stored, still_used};
 use crate::chain::{Chains, Needed};
 use crate::checked::{Checked, Print};
-use crate::haproxy::{sweep, unusable};
+use crate::probe::is_refusal;
 use crate::target::Doubted;
 use crate::turn::{Turn, blocking};
 use crate::{Bundles, Error, Inventory, Prober, Result, Target};
@@ -50,6 +52,8 @@ pub struct FilesConfig {
     pub directory: PathBuf,
     /// Which files.
     pub layout: Layout,
+    /// Who may read them.
+    pub access: Access,
     /// The program and its arguments; no shell. Empty: none is needed.
     pub reload: Vec<String>,
     /// How long it may take.
@@ -71,6 +75,7 @@ impl FilesConfig {
         Self {
             directory,
             layout: Layout::Combined,
+            access: Access::Private,
             reload: Vec::new(),
             reload_limit: Duration::from_secs(30),
             reload_rest: Duration::from_secs(1),
@@ -87,6 +92,8 @@ pub struct FilesTarget {
     prober: Prober,
     chains: Chains,
     reload: Reload,
+    /// Apart from the state, which is held while the server is reloaded: looks go on meanwhile.
+    stored: SyncMutex<Option<Arc<Stored>>>,
     state: Mutex<State>,
 }
 
@@ -95,6 +102,8 @@ struct State {
     /// What lies in the directory; none while that is in doubt.
     held: Option<HashMap<Hostname, Print>>,
     turn: Turn,
+    /// Names whose files are gone, but for the server's word that it does without them.
+    aside: BTreeSet<Hostname>,
     /// Names that were seen otherwise than they lie there.
     doubts: HashSet<Hostname>,
     doubted: Doubted,
@@ -110,68 +119,78 @@ impl FilesTarget {
     pub fn new(config: FilesConfig) -> Result<Self> {
         let prober = Prober::new(config.probe_limit)?;
         let reload = Reload::new(&config);
-        Ok(Self { config, prober, chains: Chains::default(), reload, state: Mutex::default() })
+        let (stored, state) = (SyncMutex::default(), Mutex::default());
+        Ok(Self { config, prober, chains: Chains::default(), reload, stored, state })
     }
 
-    fn path(&self, name: &Hostname, ending: &str) -> PathBuf {
-        self.config.directory.join(format!("{name}.{ending}"))
-    }
-
-    /// What the leaf is read from.
-    fn leaf(&self, name: &Hostname) -> PathBuf {
-        let combined = self.config.layout != Layout::Separate;
-        self.path(name, if combined { "pem" } else { "crt" })
+    fn stored(&self) -> MutexGuard<'_, Option<Arc<Stored>>> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins something: what lies there is known, and what was given up on half-way writes nothing more.
-    async fn begin<'a>(
-        &self,
-        state: &'a mut State,
-    ) -> Result<(&'a mut HashMap<Hostname, Print>, Turn)> {
+    async fn begin(&self, state: &mut State) -> Result<(Arc<Stored>, Turn)> {
         if mem::replace(&mut state.torn, true) {
             state.turn = state.turn.next().await?;
-            state.held = None;
+            (*self.stored(), state.held) = (None, None);
         }
-        let turn = state.turn.clone();
+        let (turn, config) = (state.turn.clone(), self.config.clone());
+        let known = self.stored().clone();
+        let stored = match known {
+            Some(stored) => stored,
+            None => turn.blocking(move || Stored::open(&config).map(Arc::new)).await?,
+        };
+        *self.stored() = Some(stored.clone());
         if state.held.is_none() {
-            let config = self.config.clone();
-            state.held = Some(turn.blocking(move || read(&config)).await?);
+            let stored = stored.clone();
+            let read = turn.blocking(move || Ok((stored.read()?, stored.all_aside()?))).await?;
+            (state.held, state.aside) = (Some(read.0), read.1);
         }
-        Ok((state.held.as_mut().ok_or(Error::Stopped)?, turn))
+        Ok((stored, turn))
     }
 
-    /// Ends it: the server is told, if anything changed.
-    async fn end(&self, state: &mut State) -> Result<()> {
+    /// Ends it: the server is told, if anything changed. Gives why names that were taken away are there again: without their files the
+    /// server could not be reloaded.
+    async fn end(&self, state: &mut State) -> Result<HashMap<Hostname, Note>> {
         let told = self.reload.run_if_due(&state.turn).await;
+        let aside = mem::take(&mut state.aside);
+        let stored = self.stored().clone().ok_or(Error::Stopped)?;
+        let refused = match told {
+            Err(why) if !aside.is_empty() => {
+                let (stored, names) = (stored, aside.clone());
+                let put_back = move || names.iter().try_for_each(|name| stored.put_back(name));
+                state.turn.blocking(put_back).await?;
+                state.held = None;
+                // Where that does not help, it was not for them.
+                self.reload.run_if_due(&state.turn).await?;
+                aside
+                    .into_iter()
+                    .map(|name| (name.clone(), still_used(&name, &why).note()))
+                    .collect()
+            }
+            told => {
+                told?;
+                let drop_all = move || aside.iter().try_for_each(|name| stored.drop_aside(name));
+                state.turn.blocking(drop_all).await?;
+                HashMap::new()
+            }
+        };
         state.torn = false;
-        told
+        Ok(refused)
     }
 
     async fn put(
         &self,
         change: &Change,
         bundles: &dyn Bundles,
-        turn: &Turn,
+        (stored, turn): (&Arc<Stored>, &Turn),
     ) -> Result<Result<(Hostname, Print, Needed)>> {
         let checked = match Checked::fetch(change, bundles).await? {
             Ok(checked) => checked,
             Err(error) => return Ok(Err(error)),
         };
-        let (pem, crt, key) = (
-            self.path(&checked.name, "pem"),
-            self.path(&checked.name, "crt"),
-            self.path(&checked.name, "key"),
-        );
-        let layout = self.config.layout;
+        let stored = stored.clone();
         let written = turn.blocking(move || {
-            if layout != Layout::Combined {
-                // The key first: a chain whose key is not there yet is what a reload in between would find.
-                write(&key, checked.key.as_bytes())?;
-                write(&crt, checked.chain.as_bytes())?;
-            }
-            if layout != Layout::Separate {
-                write(&pem, checked.combined().as_bytes())?;
-            }
+            stored.write(&checked)?;
             Ok((checked.name, checked.print, checked.needed))
         });
         Ok(written.await)
@@ -188,7 +207,8 @@ impl Target for FilesTarget {
     ) -> Result<Vec<Result<(), Note>>> {
         let mut state = self.state.lock().await;
         state.forget_doubted(changes);
-        let (held, turn) = self.begin(&mut state).await?;
+        let (stored, turn) = self.begin(&mut state).await?;
+        let held = state.held.as_mut().ok_or(Error::Stopped)?;
         let is_right = |change: &Change| {
             let sha256 = held.get(&change.name).map(Print::sha256_hex);
             sha256.as_ref() == change.certificate.as_ref().map(|(_, sha256)| sha256)
@@ -199,10 +219,10 @@ impl Target for FilesTarget {
         if !wanted.is_empty() {
             self.reload.is_due(&turn).await?;
         }
-        let (bundles, turn) = (bundles.as_ref(), &turn);
+        let (bundles, place) = (bundles.as_ref(), (&stored, &turn));
         let puts = wanted
             .into_iter()
-            .map(|(at, change)| async move { (at, self.put(change, bundles, turn).await) });
+            .map(|(at, change)| async move { (at, self.put(change, bundles, place).await) });
         let puts: Vec<_> = stream::iter(puts.collect::<Vec<_>>()).buffered(WRITES).collect().await;
         let mut results: Vec<_> = changes.iter().map(|_| Ok(())).collect();
         for (at, put) in puts {
@@ -221,37 +241,48 @@ impl Target for FilesTarget {
 
     async fn withdraw(&self, names: &[Hostname]) -> Result<Vec<Result<(), Note>>> {
         let mut state = self.state.lock().await;
-        let (held, turn) = self.begin(&mut state).await?;
+        let (stored, turn) = self.begin(&mut state).await?;
         let mut results = Vec::new();
         for name in names {
-            let paths = ["pem", "crt", "key"].map(|ending| self.path(name, ending));
-            if held.contains_key(name) {
+            let (stored, going) = (stored.clone(), name.clone());
+            if stored.has_files(name) {
                 self.reload.is_due(&turn).await?;
             }
-            let remove_all = move || paths.iter().try_for_each(|path| remove(path));
-            let removed = turn.blocking(remove_all).await;
-            if removed.is_ok() {
-                held.remove(name);
+            let gone = turn.blocking(move || stored.put_aside(&going)).await;
+            if gone.is_ok() {
+                if let Some(held) = &mut state.held {
+                    held.remove(name);
+                }
+                state.aside.insert(name.clone());
                 self.chains.forget(name);
             }
-            results.push(removed.map_err(|error| error.note()));
+            results.push(gone.map_err(|error| error.note()));
         }
-        self.end(&mut state).await?;
+        let mut refused = self.end(&mut state).await?;
+        for (name, result) in names.iter().zip(&mut results) {
+            if let Some(note) = refused.remove(name) {
+                *result = Err(note);
+            }
+        }
         Ok(results)
     }
 
     async fn probe(&self, name: &Hostname) -> Result<Option<String>> {
-        let path = self.leaf(name);
-        if let Some(address) = self.config.probe {
-            let shown = self.prober.show(address, name).await?;
-            if let Some(shown) = &shown {
-                self.chains.check(name, shown, || path).await?;
-            }
-            return Ok(shown.map(|shown| shown.sha256()));
+        let Some(stored) = self.stored().clone() else { return Ok(None) };
+        let (path, held) = (stored.leaf(name), name.clone());
+        let print = blocking(move || Ok(stored.shown(&held))).await?;
+        let Some(address) = self.config.probe else {
+            return Ok(print.map(|print| print.sha256_hex()));
+        };
+        let shown = match self.prober.show(address, name).await {
+            // A server that looks for the file at each handshake has none to show.
+            Err(error) if print.is_none() && is_refusal(&error) => None,
+            shown => shown?,
+        };
+        if let Some(shown) = &shown {
+            self.chains.check(name, shown, || path).await?;
         }
-        let print =
-            blocking(move || Ok(std::fs::read(path).ok().and_then(|pem| Print::of_pem(&pem))));
-        Ok(print.await?.map(|print| print.sha256_hex()))
+        Ok(shown.map(|shown| shown.sha256()))
     }
 
     async fn answers(&self) -> Result<()> {
@@ -268,10 +299,10 @@ impl Target for FilesTarget {
     async fn inventory(&self) -> Result<Option<Inventory>> {
         let mut state = self.state.lock().await;
         state.held = None;
-        let (held, _) = self.begin(&mut state).await?;
-        let held =
-            held.iter().map(|(name, print)| (name.clone(), Some(print.sha256_hex()))).collect();
+        self.begin(&mut state).await?;
         self.end(&mut state).await?;
+        let held = state.held.iter().flatten();
+        let held = held.map(|(name, print)| (name.clone(), Some(print.sha256_hex()))).collect();
         Ok(Some(Inventory { held, strangers: Vec::new() }))
     }
 }
@@ -291,40 +322,6 @@ impl State {
     }
 }
 
-/// What lies in the directory, by name.
-fn read(config: &FilesConfig) -> Result<HashMap<Hostname, Print>> {
-    let directory = &config.directory;
-    std::fs::create_dir_all(directory).map_err(|source| unusable(directory, source))?;
-    sweep(directory)?;
-    let ending = if config.layout == Layout::Separate { ".crt" } else { ".pem" };
-    let mut held = HashMap::new();
-    for file in
-        std::fs::read_dir(directory).map_err(|source| unusable(directory, source))?.flatten()
-    {
-        let file_name = file.file_name();
-        let name = file_name.to_str().and_then(|name| name.strip_suffix(ending));
-        let Some(name) = name.and_then(|name| Hostname::parse_host(name).ok()) else { continue };
-        let whole =
-            config.layout == Layout::Combined || directory.join(format!("{name}.key")).exists();
-        let print = std::fs::read(file.path()).ok().and_then(|pem| Print::of_pem(&pem));
-        if let Some(print) = print.filter(|_| whole) {
-            held.insert(name, print);
-        }
-    }
-    Ok(held)
-}
-
-fn write(path: &Path, contents: &[u8]) -> Result<()> {
-    Ok(door::write(Point::FILE_EDGE, path, contents, Access::Private)?)
-}
-
-fn remove(path: &Path) -> Result<()> {
-    match around_sync(Point::FILE_EDGE, || std::fs::remove_file(path)) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(unusable(path, error)),
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -337,9 +334,14 @@ mod tests {
         let target = FilesTarget::new(config).unwrap();
         let given_up = target.begin(&mut *target.state.lock().await).await.unwrap().1;
         let file = path.join("certs/shop.test.pem");
-        given_up.run(|| write(&file, b"its own turn")).unwrap();
+        let write = || {
+            let opened = std::fs::OpenOptions::new().create(true).append(true).open(&file);
+            opened.map(drop).map_err(|_| Error::Gone)
+        };
+        given_up.run(write).unwrap();
         target.withdraw(&[Hostname::parse("shop.test").unwrap()]).await.unwrap();
-        let late = given_up.run(|| write(&file, b"late"));
+        std::fs::remove_file(&file).unwrap();
+        let late = given_up.run(write);
         assert!(matches!(late, Err(Error::Stopped)) && !file.exists());
         // What came to its end leaves the turn to the next.
         let turn = target.state.lock().await.turn.clone();

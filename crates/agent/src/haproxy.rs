@@ -156,7 +156,11 @@ impl HaproxyTarget {
             if is_first {
                 disk::clean(&config)?;
             }
-            Disk::open(&config, turn)
+            let disk = Disk::open(&config, turn)?;
+            if is_first {
+                disk.tell_of_others()?;
+            }
+            Ok(disk)
         };
         state.disk = Some(state.turn.blocking(open).await?);
         state.torn = false;

@@ -14,6 +14,7 @@ mod feed;
 mod files;
 mod fingerprint;
 mod haproxy;
+mod manifest;
 mod observe;
 mod probe;
 mod status;

@@ -172,6 +172,11 @@ pub(crate) fn is_an_answer(error: &io::Error) -> bool {
     matches!(tls, Some(TlsError::AlertReceived(_)))
 }
 
+/// Did the server refuse the handshake for this name?
+pub(crate) fn is_refusal(error: &Error) -> bool {
+    matches!(error, Error::Unseen { source, .. } if is_an_answer(source))
+}
+
 /// Did the server find no ciphers that both have?
 fn nothing_is_shared(error: &io::Error) -> bool {
     use AlertDescription::{HandshakeFailure, InsufficientSecurity};

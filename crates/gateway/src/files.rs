@@ -22,6 +22,8 @@ pub enum Access {
     Private,
     /// Everyone (0644).
     Public,
+    /// Whom these permission bits let, whatever the process's umask; the group is that of a directory with the set-group-ID bit.
+    Mode(u32),
 }
 
 impl Access {
@@ -29,6 +31,7 @@ impl Access {
         Permissions::from_mode(match self {
             Access::Private => 0o600,
             Access::Public => 0o644,
+            Access::Mode(mode) => mode,
         })
     }
 }
@@ -59,6 +62,35 @@ pub fn write(point: Point, path: &Path, contents: &[u8], access: Access) -> Resu
         prepared.persist(path).map_err(|refused| failed(path, refused.error))?;
         sync_directory(path)
     })
+}
+
+/// Writes files that belong together: none takes its place before all are written, and where one cannot take it, those before it get
+/// back what they held. A kill in between leaves some of the new beside some of the old.
+pub fn write_together(point: Point, files: &[(&Path, &[u8])], access: Access) -> Result<(), Error> {
+    around_sync(point, || {
+        let prepared = files.iter().map(|(path, contents)| prepare(path, contents, access));
+        let prepared: Vec<_> = prepared.collect::<Result<_, _>>()?;
+        let mut placed: Vec<(&Path, Option<Vec<u8>>)> = Vec::new();
+        for (file, (path, _)) in prepared.into_iter().zip(files) {
+            let before = std::fs::read(path).ok();
+            if let Err(refused) = file.persist(path) {
+                placed.into_iter().rev().for_each(|(path, before)| give_back(path, before, access));
+                return Err(failed(path, refused.error));
+            }
+            placed.push((path, before));
+        }
+        placed.first().map_or(Ok(()), |(path, _)| sync_directory(path))
+    })
+}
+
+/// What cannot be given back is left as it is: the error that led here is the one to tell.
+fn give_back(path: &Path, before: Option<Vec<u8>>, access: Access) {
+    match before {
+        None => drop(std::fs::remove_file(path)),
+        Some(before) => {
+            prepare(path, &before, access).map(|file| file.persist(path).map(drop).ok()).ok();
+        }
+    }
 }
 
 /// Writes a file that must not be there yet: of several writers at once, exactly one succeeds.
@@ -144,6 +176,9 @@ fn prepare(path: &Path, contents: &[u8], access: Access) -> Result<NamedTempFile
             .suffix(".new")
             .permissions(access.permissions())
             .tempfile_in(directory(path))?;
+        if matches!(access, Access::Mode(_)) {
+            file.as_file().set_permissions(access.permissions())?;
+        }
         file.write_all(contents)?;
         file.as_file().sync_all()?;
         Ok(file)
@@ -186,6 +221,36 @@ mod tests {
         write(Point::FILE_OTHER, &path, b"second", Access::Private).unwrap();
         assert_eq!(read(&path), (b"second".to_vec(), 0o600));
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn files_that_belong_together_change_together_or_not_at_all() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let (key, chain) = (at("key"), at("chain"));
+        let write = |texts: [&[u8]; 2]| {
+            let files = [(key.as_path(), texts[0]), (chain.as_path(), texts[1])];
+            write_together(Point::FILE_OTHER, &files, Access::Private)
+        };
+        write([b"key 1", b"chain 1"]).unwrap();
+        write([b"key 2", b"chain 2"]).unwrap();
+        assert_eq!((read(&key).0, read(&chain).0), (b"key 2".to_vec(), b"chain 2".to_vec()));
+        // Nothing can take the place of a directory.
+        std::fs::remove_file(&chain).unwrap();
+        std::fs::create_dir(&chain).unwrap();
+        write([b"key 3", b"chain 3"]).unwrap_err();
+        assert_eq!(read(&key), (b"key 2".to_vec(), 0o600));
+        std::fs::remove_file(&key).unwrap();
+        write([b"key 3", b"chain 3"]).unwrap_err();
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_mode_holds_whatever_the_umask() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key");
+        write(Point::FILE_OTHER, &path, b"text", Access::Mode(0o666)).unwrap();
+        assert_eq!(read(&path), (b"text".to_vec(), 0o666));
     }
 
     #[test]

@@ -42,8 +42,8 @@ impl Nginx {
         self.process.as_ref()
     }
 
-    /// Starts it for these names, whose files `NAME.crt` and `NAME.key` must be there, and waits until it listens.
-    pub async fn start(&mut self, names: &[&str]) -> Result<()> {
+    /// Writes its configuration: a block for each of these names, whose files `NAME.crt` and `NAME.key` must be there.
+    pub fn configure(&self, names: &[&str]) -> Result<()> {
         let certs = self.certificates();
         let server = |name: &&str| {
             let file = |ending: &str| certs.join(format!("{name}.{ending}")).display().to_string();
@@ -54,12 +54,35 @@ impl Nginx {
                 file("key")
             )
         };
-        let servers: String = names.iter().map(server).collect();
+        self.write(&names.iter().map(server).collect::<String>())
+    }
+
+    fn write(&self, servers: &str) -> Result<()> {
         let config = format!(
-            "daemon off; pid nginx.pid; error_log stderr; worker_processes 1; events {{}}\n\
+            "daemon off; pid nginx.pid; error_log stderr; worker_processes 1; user root; events {{}}\n\
              http {{ access_log off; client_body_temp_path t1; proxy_temp_path t2; fastcgi_temp_path t3; uwsgi_temp_path t4; scgi_temp_path t5;\n{servers}}}\n"
         );
         self.directory.write("nginx.conf", config)?;
+        Ok(())
+    }
+
+    /// Starts it for these names, whose files must be there, and waits until it listens.
+    pub async fn start(&mut self, names: &[&str]) -> Result<()> {
+        self.configure(names)?;
+        self.launch().await
+    }
+
+    /// Starts it with one block for all names, whose files it looks for at each handshake.
+    pub async fn start_by_name(&mut self) -> Result<()> {
+        let (https, certs) = (self.https, self.certificates());
+        let certs = certs.display();
+        self.write(&format!(
+            "server {{ listen {https} ssl default_server; ssl_certificate {certs}/$ssl_server_name.crt; ssl_certificate_key {certs}/$ssl_server_name.key; return 200 nginx; }}\n"
+        ))?;
+        self.launch().await
+    }
+
+    async fn launch(&mut self) -> Result<()> {
         let (program, arguments) = self.command(&[]);
         let process = Process::spawn("nginx", Command::new(program).args(arguments))?;
         let https = self.https;

@@ -29,6 +29,9 @@ use crate::{Error, Result};
 /// The longest time for an answer, beyond waiting on purpose.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 
+/// The longest time for the answer to a report. Another replica must have heard of this edge well before it counts as gone.
+const REPORT_LIMIT: Duration = Duration::from_secs(6);
+
 /// How the control plane is reached, and as whom.
 #[derive(Debug, Clone)]
 pub struct HttpFeedConfig {
@@ -106,10 +109,10 @@ impl HttpFeed {
         method: Method,
         path: &str,
         body: Bytes,
-        wait: Duration,
+        limit: Duration,
     ) -> Result<Response<Bytes>> {
         let request = self.request(&method, path, body)?;
-        let answer = self.transport.send(request, wait + ANSWER_LIMIT).await?;
+        let answer = self.transport.send(request, limit).await?;
         self.accepted(answer.status(), answer.headers(), answer.body())?;
         Ok(answer)
     }
@@ -131,7 +134,7 @@ impl Bundles for HttpFeed {
     async fn bundle(&self, change: &Change) -> Result<Option<Bundle>> {
         let Some((id, sha256)) = &change.certificate else { return Ok(None) };
         let path = format!("/bundles/{sha256}?domain_id={}", change.domain);
-        let answer = match self.ask(Method::GET, &path, Bytes::new(), Duration::ZERO).await {
+        let answer = match self.ask(Method::GET, &path, Bytes::new(), ANSWER_LIMIT).await {
             Err(error) if wire::is_missing(&error) => return Ok(None),
             answer => answer.map_err(wire::of_one_alone)?,
         };
@@ -170,7 +173,7 @@ impl Feed for HttpFeed {
             body.insert("group".to_owned(), json!(group));
         }
         let body = Bytes::from(body.to_string());
-        let answer = self.ask(Method::PUT, "", body, Duration::ZERO).await?;
+        let answer = self.ask(Method::PUT, "", body, ANSWER_LIMIT).await?;
         let registered: wire::Registered = wire::parse(answer.body())?;
         let revision = wire::revision(&registered.revision)?;
         self.session.begin(registered.session);
@@ -180,7 +183,9 @@ impl Feed for HttpFeed {
     async fn changes(&self, after: Revision, limit: u32, wait: Duration) -> Result<News> {
         let (limit, seconds) = (limit.clamp(1, 1_000), wait.as_secs().min(30));
         let path = format!("/changes?after={after}&wait={seconds}&limit={limit}");
-        let answer = self.ask(Method::GET, &path, Bytes::new(), wait).await?;
+        let request = self.request(&Method::GET, &path, Bytes::new())?;
+        let answer = self.transport.poll(request, wait + ANSWER_LIMIT).await?;
+        self.accepted(answer.status(), answer.headers(), answer.body())?;
         let news = wire::news(answer.body())?;
         // A wait of less than a second is not worth a long poll, and without a rest it would be a busy one.
         if news.changes.items.is_empty() && seconds == 0 {
@@ -193,7 +198,7 @@ impl Feed for HttpFeed {
         let mut request = self.request(&Method::GET, "/desired", Bytes::new())?;
         let ndjson = HeaderValue::from_static("application/x-ndjson");
         request.headers_mut().insert(ACCEPT, ndjson);
-        let answer = self.transport.send_streaming(request, ANSWER_LIMIT).await?;
+        let (answer, asked) = self.transport.send_streaming(request, ANSWER_LIMIT).await?;
         let (head, body) = answer.into_parts();
         let mut lines = Lines::new(body);
         if !head.status.is_success() {
@@ -203,7 +208,7 @@ impl Feed for HttpFeed {
                 .and(Err(Error::Nonsense("no answer".to_owned())));
         }
         let mut listing = wire::Listed::default();
-        while let Some(line) = lines.next().await? {
+        while let Some(line) = self.transport.within(ANSWER_LIMIT, &asked, lines.next()).await? {
             listing.take(&line)?;
         }
         listing.into_whole()
@@ -211,7 +216,7 @@ impl Feed for HttpFeed {
 
     async fn difference(&self, unknown: &Names, absent: Option<&Names>) -> Result<()> {
         let body = Bytes::from(wire::difference(unknown, absent).to_string());
-        self.ask(Method::PUT, "/difference", body, Duration::ZERO).await.map(drop)
+        self.ask(Method::PUT, "/difference", body, ANSWER_LIMIT).await.map(drop)
     }
 
     async fn report(&self, report: &EdgeReport) -> Result<()> {
@@ -222,6 +227,6 @@ impl Feed for HttpFeed {
             None => "/report".to_owned(),
         };
         let body = Bytes::from(wire::report(report, &self.config.mode).to_string());
-        self.ask(Method::POST, &path, body, Duration::ZERO).await.map(drop)
+        self.ask(Method::POST, &path, body, REPORT_LIMIT).await.map(drop)
     }
 }

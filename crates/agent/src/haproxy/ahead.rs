@@ -20,6 +20,7 @@ use super::disk::Disk;
 use super::group;
 use crate::chain::Needed;
 use crate::checked::{Checked, Print};
+use crate::manifest::Manifest;
 use crate::turn::Turn;
 use crate::{Bundles, Error, Result};
 
@@ -74,6 +75,7 @@ impl Ahead {
         bufsize: usize,
     ) -> Self {
         let (turn, own) = (disk.turn.clone(), PathBuf::from(&disk.directory));
+        let manifest = disk.manifest.clone();
         let (sender, groups) = mpsc::channel(READY);
         let mut work = JoinSet::new();
         work.spawn(async move {
@@ -88,9 +90,9 @@ impl Ahead {
                     .filter_map(|fetched| {
                         ready(fetched.map_err(|error| failure.set(error).ok()).ok())
                     });
-                let written = fetched
-                    .ready_chunks(TOGETHER)
-                    .map(|group| write(group, turn.clone(), own.clone(), bufsize));
+                let written = fetched.ready_chunks(TOGETHER).map(|group| {
+                    write(group, turn.clone(), own.clone(), manifest.clone(), bufsize)
+                });
                 // In no order: one that keeps it holds back the next until those before are taken, and then begins several at once.
                 let mut written = pin!(written.buffer_unordered(WRITES));
                 while let Some(group) = written.next().await {
@@ -141,17 +143,20 @@ async fn write(
     fetched: Vec<(Wanted, Result<Bundle>)>,
     turn: Turn,
     own: PathBuf,
+    manifest: Arc<Manifest>,
     bufsize: usize,
 ) -> Result<Group> {
     turn.blocking(move || {
         let checked = fetched.into_iter().map(|(one, bundle)| {
             let at = one.at;
-            (at, bundle.and_then(|bundle| check(one, &bundle, bufsize)))
+            let checked = bundle.and_then(|bundle| check(one, &bundle, bufsize));
+            (at, checked.and_then(|one| if_ours(one, &manifest)))
         });
         let mut group: Vec<_> = checked.collect();
         let good = || group.iter().filter_map(|(_, one)| one.as_ref().ok());
         let files: Vec<_> =
             good().map(|one| (PathBuf::from(&one.file), one.pem.as_bytes())).collect();
+        manifest.enter(files.iter().map(|(path, _)| path.as_path()))?;
         let mut results = group::write_all(&files, &own).into_iter();
         for (_, one) in &mut group {
             if one.is_ok()
@@ -163,6 +168,12 @@ async fn write(
         Ok(group)
     })
     .await
+}
+
+/// Where somebody else's file stands in its place, it is not written.
+fn if_ours(one: Written, manifest: &Manifest) -> Result<Written> {
+    let is_same = |there: &[u8]| Print::of_pem(there) == Some(one.print);
+    manifest.may_write(one.file.as_ref(), is_same).map(|()| one)
 }
 
 fn check(wanted: Wanted, bundle: &Bundle, bufsize: usize) -> Result<Written> {

@@ -27,6 +27,5 @@ pub(super) async fn drop_name(disk: &mut Disk, name: Hostname) -> Result<()> {
     if disk.entries.remove(&name).is_some_and(|entry| entry.on_list) {
         disk.write_list(&HashSet::new()).await?;
     }
-    let own = disk.directory.clone();
-    disk.turn.blocking(move || disk::remove(file.as_ref(), own.as_ref())).await
+    disk.remove(file).await
 }

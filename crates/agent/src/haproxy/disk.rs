@@ -4,11 +4,12 @@
 //! others; they stay as they are. A file is written before the list names it, and leaves the list before it goes, so
 //! that HAProxy can start at any moment. All of this blocks; callers go through [`blocking`].
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::DirEntry;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use holdfast_gateway::files::{self, Access};
 use holdfast_gateway::point::{Point, around_sync};
@@ -18,6 +19,7 @@ use super::HaproxyConfig;
 use super::group::{before, beside};
 use super::replace::Replacing;
 use crate::checked::Print;
+use crate::manifest::{Manifest, made_by_an_earlier_release};
 use crate::turn::Turn;
 use crate::{Error, Result};
 
@@ -47,6 +49,8 @@ pub(super) struct Disk {
     /// Where the agent keeps what it must remember.
     pub(super) data: PathBuf,
     pub(super) entries: HashMap<Hostname, Entry>,
+    /// The files in our directory that we made.
+    pub(super) manifest: Arc<Manifest>,
     /// Files of others that give way to ours.
     pub(super) replacing: Replacing,
     /// The list as last written.
@@ -68,16 +72,21 @@ impl Disk {
         std::fs::File::open(&config.directory)
             .and_then(|directory| directory.sync_all())
             .map_err(|source| unusable(&config.directory, source))?;
+        let made_before =
+            || made_by_an_earlier_release(&config.data, || candidates(&config.directory));
+        let manifest = Manifest::open(&config.data, Path::new(&directory), made_before)?;
         let mut disk = Self {
             directory,
             crt_list: config.crt_list.clone(),
             adopted_file: config.data.join("adopted"),
             data: config.data.clone(),
             entries: HashMap::new(),
+            manifest: Arc::new(manifest),
             replacing: Replacing::read(config.data.join("replacing"))?,
             known: None,
             turn,
         };
+        disk.forget()?;
         disk.read_directory()?;
         disk.read_adopted()?;
         disk.write_default()?;
@@ -132,10 +141,45 @@ impl Disk {
         write(&path, pem.as_bytes())
     }
 
-    /// Is this file ours, by its place?
+    /// The name of a file of ours in our directory. What is not there can only have been ours: we alone name our list's files there.
     pub(super) fn name_of(&self, file: &str) -> Option<Hostname> {
-        let name = self.base_name(file)?;
-        Hostname::parse_host(name).ok().filter(|host| host.as_str() == name)
+        let host = host_of(self.base_name(file)?)?;
+        let is_ours = self.manifest.owns(&format!("{host}.pem")) || !Path::new(file).exists();
+        is_ours.then_some(host)
+    }
+
+    /// Says which files in our directory are somebody else's.
+    pub(super) fn tell_of_others(&self) -> Result<()> {
+        self.manifest.tell_of_others(&candidates(Path::new(&self.directory))?);
+        Ok(())
+    }
+
+    /// Removes what files held before that are there no more.
+    fn forget(&self) -> Result<()> {
+        for file in entries(Path::new(&self.directory))? {
+            let is_file = file.file_type().is_ok_and(|kind| kind.is_file());
+            let Some(gone) = before(&file.path()).filter(|gone| is_file && !gone.exists()) else {
+                continue;
+            };
+            let name = gone.file_name().and_then(|name| name.to_str());
+            if name.is_some_and(|name| self.manifest.owns(name)) {
+                remove_one(&file.path())?;
+            }
+        }
+        self.manifest.strike_missing()
+    }
+
+    /// Removes a file of a name, unless it is in our directory and somebody else's.
+    pub(super) async fn remove(&self, file: String) -> Result<()> {
+        let (own, manifest) = (PathBuf::from(&self.directory), self.manifest.clone());
+        let remove = move || {
+            let path = Path::new(&file);
+            if manifest.may_remove(path) {
+                remove(path, &own)?;
+            }
+            manifest.strike(std::iter::once(path))
+        };
+        self.turn.blocking(remove).await
     }
 
     /// What a file in our directory is called, whether or not that is a name.
@@ -201,7 +245,7 @@ pub(super) fn write(path: &Path, contents: &[u8]) -> Result<()> {
 }
 
 /// Removes a file of ours, after what it held before; one that is not there is no error.
-pub(super) fn remove(path: &Path, own: &Path) -> Result<()> {
+fn remove(path: &Path, own: &Path) -> Result<()> {
     let before = beside(path, own).map_or(Ok(()), |before| remove_one(&before));
     remove_one(path).and(before)
 }
@@ -217,22 +261,18 @@ fn remove_one(path: &Path) -> Result<()> {
 /// Cleans up what a kill left behind; before anything is written.
 pub(super) fn clean(config: &HaproxyConfig) -> Result<()> {
     let directories = [Some(&*config.directory), config.crt_list.parent(), Some(&*config.data)];
-    directories.into_iter().flatten().filter(|path| path.is_dir()).try_for_each(sweep)?;
-    match config.directory.is_dir() {
-        true => forget(&config.directory),
-        false => Ok(()),
-    }
+    directories.into_iter().flatten().filter(|path| path.is_dir()).try_for_each(sweep)
 }
 
-/// Removes what files held before that are there no more.
-fn forget(directory: &Path) -> Result<()> {
-    for file in entries(directory)? {
-        let is_file = file.file_type().is_ok_and(|kind| kind.is_file());
-        if is_file && before(&file.path()).is_some_and(|gone| !gone.exists()) {
-            remove_one(&file.path())?;
-        }
-    }
-    Ok(())
+/// The host name that a file of ours is called by.
+fn host_of(name: &str) -> Option<Hostname> {
+    Hostname::parse_host(name).ok().filter(|host| host.as_str() == name)
+}
+
+/// Every file in our directory that could be ours by its name.
+fn candidates(directory: &Path) -> Result<BTreeSet<String>> {
+    let names = entries(directory)?.filter_map(|file| file.file_name().into_string().ok());
+    Ok(names.filter(|name| name.strip_suffix(".pem").and_then(host_of).is_some()).collect())
 }
 
 /// Files that a kill left half-written.

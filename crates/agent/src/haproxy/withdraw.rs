@@ -1,11 +1,10 @@
 //! Takes names away: off the list on disk, out of memory, and then the file.
 
 use std::collections::{BTreeSet, HashSet};
-use std::path::Path;
 
 use holdfast_model::{Hostname, Note};
 
-use super::disk::{self, Disk};
+use super::disk::Disk;
 use super::memory::{self, Memory};
 use super::runtime::Runtime;
 use super::{HaproxyTarget, State};
@@ -51,6 +50,10 @@ async fn take_one(
     name: &Hostname,
 ) -> Result<()> {
     let file = disk.file(name);
+    // A file of somebody else's that has the name of one of ours.
+    if !disk.is_ours(&file) {
+        return Ok(());
+    }
     let is_adopted = disk.entries.get(name).is_some_and(|entry| entry.adopted.is_some());
     let own = disk.crt_list.to_str();
     let places = memory.places(&file).into_iter().map(|(list, _)| list);
@@ -64,6 +67,5 @@ async fn take_one(
     }
     memory::remove(runtime, memory, &file).await?;
     disk.entries.remove(name);
-    let own = disk.directory.clone();
-    disk.turn.blocking(move || disk::remove(Path::new(&file), Path::new(&own))).await
+    disk.remove(file).await
 }

@@ -111,14 +111,14 @@ async fn step(edge: &Proxied, host: &str, served: bool) -> String {
 /// What every telling does, in order: what is written to disk, and what HAProxy is told.
 fn places() -> Vec<&'static str> {
     let (disk, haproxy) = ("file.edge", "edge.haproxy");
-    // The file; abort, new, set, commit; the list; add to the list; how far it is.
-    let added = [disk, haproxy, haproxy, haproxy, haproxy, disk, haproxy, disk];
+    // The manifest, the file; abort, new, set, commit; the list; add to the list; how far it is.
+    let added = [disk, disk, haproxy, haproxy, haproxy, haproxy, disk, haproxy, disk];
     // The file; abort, set, commit; how far it is.
     let renewed = [disk, haproxy, haproxy, haproxy, disk];
-    // The list; off the list, delete; the file, and what it held before; how far it is.
-    let removed = [disk, haproxy, haproxy, disk, disk, disk];
-    // First of all: what was left open is aborted.
-    [&[haproxy][..], &added, &added, &added, &renewed, &removed].concat()
+    // The list; off the list, delete; the file, and what it held before; the manifest; how far it is.
+    let removed = [disk, haproxy, haproxy, disk, disk, disk, disk];
+    // First of all: the manifest is made whole, and what was left open is aborted.
+    [&[disk, haproxy][..], &added, &added, &added, &renewed, &removed].concat()
 }
 
 /// Disk and memory are one, and nothing is left over.

@@ -196,3 +196,97 @@ async fn an_nginx_that_died_is_told_of_until_it_is_back() {
     let visitor = Visitor::new(&bench.authority, nginx.https()).never_resuming();
     assert_eq!(visitor.visit("shop.test").await.unwrap().sha256, sha256);
 }
+
+/// nginx with one block for all names, whose files it looks for at each handshake.
+#[tokio::test]
+async fn an_nginx_that_finds_files_by_name_loses_those_that_are_withdrawn() {
+    let (bench, mut nginx) = (Bench::new(), Nginx::prepare().unwrap());
+    let mut config = bench.settings();
+    config.directory = nginx.certificates();
+    config.layout = Layout::Separate;
+    config.probe = Some(nginx.https());
+    nginx.start_by_name().await.unwrap();
+    let _running = bench.run(config);
+    let first = bench.deploy("shop.test");
+    bench.memory.until_seen("shop.test", Some(&first)).await;
+    let second = bench.deploy("shop.test");
+    bench.memory.until_seen("shop.test", Some(&second)).await;
+    bench.memory.withdraw("shop.test");
+    bench.memory.until_seen("shop.test", None).await;
+    let all = |memory: &Memory| (memory.acknowledged() == memory.at()).then_some(());
+    bench.memory.until("everything to be reported", all).await;
+}
+
+/// A block per name: one that is withdrawn stays until its block is gone, and holds up nothing else.
+#[tokio::test]
+async fn a_server_that_still_needs_the_files_gets_them_back() {
+    let (bench, mut nginx) = (Bench::new(), Nginx::prepare().unwrap());
+    let mut config = bench.settings();
+    config.directory = nginx.certificates();
+    config.layout = Layout::Separate;
+    let running = bench.run(config.clone());
+    let names = ["shop.test", "other.test"];
+    for name in names {
+        let sha256 = bench.deploy(name);
+        bench.memory.until_seen(name, Some(&sha256)).await;
+    }
+    running.stop().await;
+    nginx.start(&names).await.unwrap();
+    config.reload = nginx.reload_command();
+    config.probe = Some(nginx.https());
+    config.reload_rest = Duration::ZERO;
+    let _running = bench.run(config.clone());
+    bench.memory.withdraw("shop.test");
+    let told = |memory: &Memory| memory.observed("shop.test")?.error;
+    let note = bench.memory.until("the refusal", told).await;
+    assert_eq!(&*note.code, "edge-still-configured", "{note}");
+    assert!(note.detail.contains("take shop.test out of its configuration"), "{note}");
+    assert!(config.directory.join("shop.test.key").exists());
+    let renewed = bench.deploy("other.test");
+    bench.memory.until_seen("other.test", Some(&renewed)).await;
+    nginx.configure(&["other.test"]).unwrap();
+    bench.memory.until_seen("shop.test", None).await;
+    assert!(!config.directory.join("shop.test.key").exists());
+}
+
+/// Whatever it started holds its standard error open.
+#[tokio::test]
+async fn a_reload_that_leaves_a_child_behind_is_over_when_it_ends() {
+    let bench = Bench::new();
+    let limit = Duration::from_secs(20);
+    for (end, is_good) in [("exit 0", true), ("echo broken >&2; exit 1", false)] {
+        let script = bench.scratch.write("reload.sh", format!("sleep 60 &\n{end}\n")).unwrap();
+        let reload = vec!["sh".to_owned(), script.display().to_string()];
+        let config = FilesConfig { reload, reload_limit: limit, ..bench.settings() };
+        let running = bench.run(config);
+        let sha256 = bench.deploy("shop.test");
+        match is_good {
+            true => bench.memory.until_seen("shop.test", Some(&sha256)).await,
+            false => {
+                let failed = |memory: &Memory| memory.complaint();
+                let note = bench.memory.until("the complaint", failed).await;
+                assert!(note.detail.contains("exit status: 1: broken"), "{note}");
+            }
+        }
+        running.stop().await;
+    }
+}
+
+/// A kill, or another program, between the two files.
+#[tokio::test]
+async fn a_key_that_does_not_fit_its_chain_is_written_again() {
+    let bench = Bench::new();
+    let config = FilesConfig { layout: Layout::Separate, ..bench.settings() };
+    let running = bench.run(config.clone());
+    let sha256 = bench.deploy("shop.test");
+    bench.memory.until_seen("shop.test", Some(&sha256)).await;
+    running.stop().await;
+    let (key, another) = (config.directory.join("shop.test.key"), bench.authority.issue("x.test"));
+    let before = std::fs::read(&key).unwrap();
+    std::fs::write(&key, another.key.expose()).unwrap();
+    let _running = bench.run(config);
+    eventually(LIMIT, "the key to fit again", async || {
+        if std::fs::read(&key).unwrap() == before { Ok(()) } else { Err("it does not") }
+    })
+    .await;
+}

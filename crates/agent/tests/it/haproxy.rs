@@ -104,6 +104,7 @@ async fn a_start_of_the_agent_repairs_memory_and_disk_in_both_directions() {
         edge.haproxy.scratch().write(&format!("certs/.{host}.test~"), "before").unwrap();
     }
     edge.haproxy.scratch().write("certs/broken.test.pem", "no PEM").unwrap();
+    edge.own(&["forgotten.test", "broken.test"]);
     // Not wanted any more.
     edge.memory.withdraw("removed.test");
     let _running = edge.run();

@@ -264,3 +264,56 @@ async fn haproxy_is_served_over_http() {
     let renewed = edge.served("shop.test").await;
     assert_eq!(edge.visit("shop.test").await, renewed);
 }
+
+/// Takes connections, and says nothing on them.
+async fn hung() -> (String, tokio::task::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let silent = tokio::spawn(async move {
+        let mut kept = Vec::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            kept.push(stream);
+        }
+    });
+    (url, silent)
+}
+
+/// Each request that left it turned to where the other one had just come from.
+#[tokio::test]
+async fn a_replica_that_hangs_is_left_by_all_requests_well_before_the_edge_counts_as_gone() {
+    let plane = Plane::start(Arc::default()).await;
+    let (url, _silent) = hung().await;
+    let servers = [url, plane.url()].iter().map(|url| url.parse().unwrap()).collect();
+    let feed = HttpFeed::new(HttpFeedConfig { servers, ..plane.feed() }).unwrap();
+    let report = EdgeReport::default();
+    let poll = feed.changes(Revision::default(), 10, Duration::from_secs(30));
+    let both = async { tokio::join!(poll, feed.report(&report)) };
+    let (poll, first) = tokio::time::timeout(Duration::from_secs(20), both).await.unwrap();
+    assert!(matches!(poll, Err(Error::Timeout(_))), "{poll:?}");
+    assert!(matches!(first, Err(Error::Timeout(_))), "{first:?}");
+    assert_eq!(plane.requests.load(Relaxed), 0);
+    feed.register().await.unwrap();
+    feed.report(&report).await.unwrap();
+    assert_eq!(plane.requests.load(Relaxed), 2);
+}
+
+/// A listing that stops half-way.
+#[tokio::test]
+async fn a_replica_that_hangs_in_its_answer_is_left_too() {
+    let plane = Plane::start(Arc::default()).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let _half = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut buffer = [0; 4_096];
+        stream.read(&mut buffer).await.unwrap();
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        std::future::pending::<()>().await;
+    });
+    let servers = [url, plane.url()].iter().map(|url| url.parse().unwrap()).collect();
+    let feed = HttpFeed::new(HttpFeedConfig { servers, ..plane.feed() }).unwrap();
+    let error = feed.desired().await.err();
+    assert!(matches!(error, Some(Error::Timeout(_))), "{error:?}");
+    feed.register().await.unwrap();
+}

@@ -26,7 +26,7 @@ pub(crate) use self::load::{Host, Load};
 pub(crate) use self::memory::{Lie, Memory};
 pub(crate) use self::middleman::{Middleman, Mischief};
 pub(crate) use self::plane::Plane;
-pub(crate) use self::proxied::{Proxied, Running, pem};
+pub(crate) use self::proxied::{Proxied, Running, pem, settings};
 pub(crate) use self::scripted::Scripted;
 pub(crate) use self::stored::Stored;
 pub(crate) use self::visitor::{LIMIT, Visitor, ask};

@@ -19,6 +19,7 @@ mod haproxy;
 mod http;
 mod kit;
 mod limits;
+mod ownership;
 mod plain;
 mod replacing;
 mod safety;

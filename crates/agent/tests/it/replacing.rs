@@ -387,6 +387,7 @@ async fn a_file_of_another_bind_is_left_alone() {
     edge.authority = Arc::new(authority);
     let ours = edge.authority.issue("two.test");
     std::fs::write(edge.file("two.test"), pem(&ours)).unwrap();
+    edge.own(&["two.test"]);
     let _running = edge.run();
     edge.memory.deploy(&ours);
     edge.memory.until_seen("two.test", Some(&ours.summary.sha256)).await;

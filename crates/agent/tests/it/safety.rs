@@ -155,6 +155,8 @@ async fn among_files_too_large_for_haproxy_the_others_are_loaded() {
     for (host, bundle) in &issued {
         std::fs::write(edge.file(host), pem(bundle)).unwrap();
     }
+    edge.own(&large);
+    edge.own(&good);
     edge.target().inventory().await.unwrap();
     for (host, bundle) in &issued {
         assert_eq!(edge.visit(host).await, bundle.summary.sha256);

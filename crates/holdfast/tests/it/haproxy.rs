@@ -25,7 +25,7 @@ fn printed(language: &str) -> impl Iterator<Item = &'static str> {
 }
 
 /// Puts what is a test's own in the place of what is printed, all of which must be there.
-fn replaced(printed: &str, own: &[(&str, String)]) -> String {
+pub(crate) fn replaced(printed: &str, own: &[(&str, String)]) -> String {
     own.iter().fold(printed.to_owned(), |text, (from, to)| {
         assert!(text.contains(from), "no `{from}` in:\n{text}");
         text.replace(from, to)
@@ -33,7 +33,7 @@ fn replaced(printed: &str, own: &[(&str, String)]) -> String {
 }
 
 /// An application that shows each request as it came to it.
-fn application() -> u16 {
+pub(crate) fn application() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -250,7 +250,7 @@ impl Book {
     }
 }
 
-fn is_root(scratch: &Scratch) -> bool {
+pub(crate) fn is_root(scratch: &Scratch) -> bool {
     std::fs::metadata(scratch.path()).unwrap().uid() == 0
 }
 

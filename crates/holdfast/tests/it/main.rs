@@ -24,6 +24,7 @@ mod import;
 mod key;
 mod kit;
 mod move_ca;
+mod nginx;
 mod pebble;
 mod replica;
 mod restored;

@@ -22,6 +22,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::net::TcpStream;
+use tokio::sync::broadcast;
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 
@@ -34,6 +35,9 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// No answer but a listing is larger.
 const BODY_LIMIT: usize = 8 * 1024 * 1024;
+
+/// So many replicas may be found to hang before a request looks.
+const HANGING: usize = 16;
 
 /// So many connections are kept for the next request.
 const IDLE: usize = 40;
@@ -49,6 +53,18 @@ pub(super) struct Transport {
     idle: Mutex<Vec<(usize, Sender)>>,
     /// Until when a replica wants to be left alone.
     rests: Mutex<HashMap<usize, Instant>>,
+    /// Replicas that were found to hang.
+    hanging: broadcast::Sender<usize>,
+}
+
+/// The replica that a request went to last.
+#[derive(Default)]
+pub(super) struct Asked(AtomicUsize);
+
+impl Asked {
+    fn at(&self) -> usize {
+        self.0.load(Relaxed)
+    }
 }
 
 impl Transport {
@@ -62,7 +78,8 @@ impl Transport {
         let proxy = config.proxy.as_ref().map(Place::of_proxy).transpose()?;
         let (servers, tls) = (config.servers.clone(), tls(config)?);
         let (current, idle, rests) = (AtomicUsize::new(0), Mutex::default(), Mutex::default());
-        Ok(Self { servers, proxy, tls, current, idle, rests })
+        let (hanging, _) = broadcast::channel(HANGING);
+        Ok(Self { servers, proxy, tls, current, idle, rests, hanging })
     }
 
     /// Sends a request whose URI is a path, and reads the whole answer.
@@ -71,8 +88,31 @@ impl Transport {
         request: Request<Bytes>,
         limit: Duration,
     ) -> Result<Response<Bytes>> {
+        self.exchange_within(request, limit, &Asked::default()).await
+    }
+
+    /// The same for a request that is answered late on purpose: it also ends when its replica is found to hang.
+    pub(super) async fn poll(
+        &self,
+        request: Request<Bytes>,
+        limit: Duration,
+    ) -> Result<Response<Bytes>> {
+        let (mut hanging, asked) = (self.hanging.subscribe(), Asked::default());
+        let is_left = async { while hanging.recv().await.is_ok_and(|at| at != asked.at()) {} };
+        tokio::select! {
+            answer = self.exchange_within(request, limit, &asked) => answer,
+            () = is_left => Err(Error::Timeout(limit)),
+        }
+    }
+
+    async fn exchange_within(
+        &self,
+        request: Request<Bytes>,
+        limit: Duration,
+        asked: &Asked,
+    ) -> Result<Response<Bytes>> {
         let exchange = async {
-            let (answer, at, sender) = self.exchange(request).await?;
+            let (answer, at, sender) = self.exchange(request, asked).await?;
             let (head, body) = answer.into_parts();
             let body = Limited::new(body, BODY_LIMIT).collect().await;
             let body = body.map_err(|source| self.failed(at, source))?.to_bytes();
@@ -82,21 +122,34 @@ impl Transport {
             }
             Ok(Response::from_parts(head, body))
         };
-        tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_| {
-            self.turn_away(self.current.load(Relaxed));
-            Err(Error::Timeout(limit))
-        })
+        self.within(limit, asked, exchange).await
     }
 
-    /// Sends a request and hands over the body unread; the limit covers the head alone.
+    /// Sends a request and hands over the body unread, with the replica that it comes from; the limit covers the head alone.
     pub(super) async fn send_streaming(
         &self,
         request: Request<Bytes>,
         limit: Duration,
-    ) -> Result<Response<Incoming>> {
-        let answered = tokio::time::timeout(limit, self.exchange(request)).await;
-        let (answer, ..) = answered.unwrap_or(Err(Error::Timeout(limit)))?;
-        Ok(answer)
+    ) -> Result<(Response<Incoming>, Asked)> {
+        let asked = Asked::default();
+        let (answer, ..) = self.within(limit, &asked, self.exchange(request, &asked)).await?;
+        Ok((answer, asked))
+    }
+
+    /// Waits for a replica. One that takes too long is left.
+    pub(super) async fn within<T>(
+        &self,
+        limit: Duration,
+        asked: &Asked,
+        answer: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| {
+            self.turn_away(asked.at());
+            if self.servers.len() > 1 {
+                self.hanging.send(asked.at()).ok();
+            }
+            Err(Error::Timeout(limit))
+        })
     }
 
     /// Asks the replica that answered last, and each other one where that does not answer, or asks to be left alone: that is its own
@@ -104,10 +157,12 @@ impl Transport {
     async fn exchange(
         &self,
         request: Request<Bytes>,
+        asked: &Asked,
     ) -> Result<(Response<Incoming>, usize, Sender)> {
         let (mut tried, mut down, mut busy) = (Vec::new(), None, None);
         while let Some(at) = self.next(&tried) {
             tried.push(at);
+            asked.0.store(at, Relaxed);
             match self.ask(at, &request).await {
                 Ok((answer, _)) if wire::is_busy(answer.status(), answer.headers()) => {
                     busy = Some(self.leave_alone(at, answer).await?);

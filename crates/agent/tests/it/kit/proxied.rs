@@ -78,6 +78,14 @@ impl Proxied {
         self.memory.deploy(&self.authority.issue(host))
     }
 
+    /// The agent takes files for its own that a test put there.
+    pub(crate) fn own(&self, hosts: &[&str]) {
+        let path = self.settings().data.join("manifest");
+        let listed: String = hosts.iter().map(|host| format!("+{host}.pem\n")).collect();
+        let before = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(path, before + &listed).unwrap();
+    }
+
     /// Deploys, and waits until it was seen.
     pub(crate) async fn served(&self, host: &str) -> String {
         let sha256 = self.deploy(host);
@@ -140,7 +148,7 @@ impl Proxied {
     }
 }
 
-fn settings(haproxy: &Haproxy) -> HaproxyConfig {
+pub(crate) fn settings(haproxy: &Haproxy) -> HaproxyConfig {
     let (directory, list) = (haproxy.certificates(), haproxy.crt_list());
     let socket = RuntimeAddress::Unix(haproxy.socket());
     HaproxyConfig::new(socket, directory, list, haproxy.https(), haproxy.path().to_owned())

@@ -6,6 +6,8 @@ use holdfast_agent::{
     Error, FilesConfig, FilesTarget, HaproxyConfig, HaproxyTarget, Layout, Observing, Target,
 };
 
+use holdfast_gateway::files::Access;
+
 use super::sentence;
 use crate::{
     config::{AgentConfig, AgentMode, FileLayout, FilesSection, HaproxySection},
@@ -51,6 +53,7 @@ fn files(config: &AgentConfig, section: &FilesSection) -> Result<Arc<dyn Target>
         FileLayout::Separate => Layout::Separate,
         FileLayout::Both => Layout::Both,
     };
+    settings.access = section.permissions().map_or(Access::Private, Access::Mode);
     settings.reload.clone_from(&section.reload);
     settings.reload_limit = Duration::from_secs(section.reload_seconds.into());
     settings.probe = section.probe;

@@ -27,6 +27,9 @@ pub(crate) struct FilesSection {
     /// Which.
     #[serde(default = "combined")]
     pub(crate) layout: FileLayout,
+    /// Who may read them: permission bits, in octal.
+    #[serde(default = "private")]
+    pub(crate) mode: String,
     /// Program and arguments.
     #[serde(default)]
     pub(crate) reload: Vec<String>,
@@ -41,12 +44,25 @@ const fn combined() -> FileLayout {
     FileLayout::Combined
 }
 
+fn private() -> String {
+    "0600".to_owned()
+}
+
 const fn reload_seconds() -> u32 {
     30
 }
 
 impl FilesSection {
+    /// The permission bits. Of those who are neither owner nor group nobody may have a private key, and nobody may run one.
+    pub(crate) fn permissions(&self) -> Option<u32> {
+        let mode = u32::from_str_radix(&self.mode, 8).ok()?;
+        (mode & !0o660 == 0 && mode & 0o600 == 0o600).then_some(mode)
+    }
+
     pub(super) fn check(&self, findings: &mut Findings<'_>) {
+        if self.permissions().is_none() {
+            findings.refuse_form("files.mode", "is no mode for private keys");
+        }
         if self.reload.first().is_some_and(String::is_empty) {
             findings.refuse_form("files.reload", "names no program");
         }

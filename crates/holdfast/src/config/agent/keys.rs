@@ -55,6 +55,10 @@ pub(in crate::config) static KEYS: &[Key] = &[
     key("files.directory", "the path of a directory, relative to this file"),
     key("files.layout", "\"combined\", \"separate\" or \"both\""),
     key(
+        "files.mode",
+        "\"0600\", or \"0640\" or \"0660\" for the group of a directory with the set-group-ID bit",
+    ),
+    key(
         "files.reload",
         "a list of a program and its arguments, such as [\"nginx\", \"-s\", \"reload\"]; no shell reads it",
     ),
