@@ -44,7 +44,9 @@ pub(crate) mod account {
     pub(crate) const NEXT: &str =
         "SELECT value FROM sealed WHERE owner = 'account-next' AND id = $1";
 
-    pub(crate) const TERMS: &str = "SELECT * FROM terms WHERE directory = $1";
+    pub(crate) const TERMS: &str = "
+        SELECT t.directory, t.url, t.seen_at, t.agreed_at, r.url AS replaced
+        FROM terms t LEFT JOIN terms_replaced r ON r.directory = t.directory WHERE t.directory = $1";
 }
 
 /// Of orders.

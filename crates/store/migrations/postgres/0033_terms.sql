@@ -1,3 +1,7 @@
--- Which terms were agreed to before the ones that stand now. A step of its own: it locks another table.
+-- Which terms were agreed to before the ones that stand now. A table of its own: the release before reads the other one whole, and
+-- another column would break what its replicas have prepared.
 
-ALTER TABLE terms ADD COLUMN replaced text;
+CREATE TABLE terms_replaced (
+    directory text PRIMARY KEY,
+    url       text NOT NULL
+);

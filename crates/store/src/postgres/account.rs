@@ -47,11 +47,13 @@ const FAILING: &str = "
     WHERE id = $1";
 
 const KEEP_TERMS: &str = "
+    WITH replaced AS (
+        INSERT INTO terms_replaced (directory, url) SELECT directory, url FROM terms WHERE directory = $1 AND url <> $2 AND agreed_at IS NOT NULL
+        ON CONFLICT (directory) DO UPDATE SET url = EXCLUDED.url)
     INSERT INTO terms AS t (directory, url, seen_at, agreed_at)
     VALUES ($1, $2, clock_timestamp(), CASE WHEN $3 THEN clock_timestamp() END)
     ON CONFLICT (directory) DO UPDATE SET url = EXCLUDED.url, seen_at = EXCLUDED.seen_at,
-        agreed_at = CASE WHEN $3 THEN EXCLUDED.agreed_at WHEN t.url = EXCLUDED.url THEN t.agreed_at END,
-        replaced = CASE WHEN t.url <> EXCLUDED.url AND t.agreed_at IS NOT NULL THEN t.url ELSE t.replaced END";
+        agreed_at = CASE WHEN $3 THEN EXCLUDED.agreed_at WHEN t.url = EXCLUDED.url THEN t.agreed_at END";
 
 #[async_trait]
 impl Accounts for PostgresStore {

@@ -32,11 +32,13 @@ const FAILING: &str = "
     UPDATE acme_account SET failure = $2, asked_again_at = $3,
         failing_since = CASE WHEN failing_since IS NULL OR failing_since > $5 OR asked_again_at < $4 THEN $5 ELSE failing_since END
     WHERE id = $1";
+const KEEP_REPLACED: &str = "
+    INSERT INTO terms_replaced (directory, url) SELECT directory, url FROM terms WHERE directory = $1 AND url <> $2 AND agreed_at IS NOT NULL
+    ON CONFLICT (directory) DO UPDATE SET url = excluded.url";
 const KEEP_TERMS: &str = "
     INSERT INTO terms (directory, url, seen_at, agreed_at) VALUES ($1, $2, $4, CASE WHEN $3 THEN $4 END)
     ON CONFLICT (directory) DO UPDATE SET seen_at = excluded.seen_at,
-        agreed_at = CASE WHEN $3 THEN excluded.agreed_at WHEN url = excluded.url THEN agreed_at END,
-        replaced = CASE WHEN url <> excluded.url AND agreed_at IS NOT NULL THEN url ELSE replaced END, url = excluded.url";
+        agreed_at = CASE WHEN $3 THEN excluded.agreed_at WHEN url = excluded.url THEN agreed_at END, url = excluded.url";
 
 #[async_trait]
 impl Accounts for SqliteStore {
@@ -125,10 +127,14 @@ impl Accounts for SqliteStore {
     }
 
     async fn keep_terms(&self, directory: &str, url: &str, agreed: bool) -> Result<()> {
-        let statement = sql(KEEP_TERMS).bind(directory).bind(url).bind(agreed).bind(time(now()));
-        let keep = self.writer.execute("keep terms", statement);
-        around(Point::STORE_ACCOUNT_REGISTERED, keep).await?;
-        Ok(())
+        let keep = sql(KEEP_TERMS).bind(directory).bind(url).bind(agreed).bind(time(now()));
+        around(Point::STORE_ACCOUNT_REGISTERED, async {
+            let mut transaction = self.writer.begin("keep terms").await?;
+            transaction.execute(sql(KEEP_REPLACED).bind(directory).bind(url)).await?;
+            transaction.execute(keep).await?;
+            transaction.commit().await
+        })
+        .await
     }
 }
 

@@ -1,6 +1,6 @@
-//! A migration that cannot go on says why: a lock held elsewhere, a role that may not.
+//! A migration that cannot go on says why: a lock held elsewhere, a role that may not. And what the release before has prepared stays good.
 
-use std::time::Duration;
+use std::{fs, path::Path, time::Duration};
 
 use holdfast_store::{Error, migrate, missing_rights, tell_waits};
 use sqlx::{AssertSqlSafe, Executor as _};
@@ -61,4 +61,56 @@ async fn a_role_that_may_not_create_is_named() {
     owner.execute(AssertSqlSafe(grant)).await.unwrap();
     let rights = missing_rights(&theirs).await.unwrap().unwrap();
     assert!(rights.may_create && !rights.foreign.is_empty(), "{rights}");
+}
+
+/// The newest step of the release before.
+const RELEASED: i64 = 27;
+
+/// Tables that grew although the release before knows them: all its statements name the columns that they give.
+const NAMED_BY_COLUMN: [&str; 3] = ["acme_account", "acme_order", "domain"];
+
+/// The schema as the release before left it.
+async fn released(url: &str) {
+    let steps = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations/postgres");
+    let mut connection = raw(url).await;
+    let book = "CREATE TABLE holdfast_migration (version bigint PRIMARY KEY, name text NOT NULL,
+        applied_at timestamptz NOT NULL DEFAULT clock_timestamp())";
+    connection.execute(book).await.unwrap();
+    let mut files: Vec<_> = fs::read_dir(steps).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    for file in files {
+        let name = file.file_stem().unwrap().to_str().unwrap();
+        let (version, name) = name.split_once('_').unwrap();
+        let version: i64 = version.parse().unwrap();
+        if version <= RELEASED {
+            let step = fs::read_to_string(&file).unwrap();
+            let keep = format!("INSERT INTO holdfast_migration VALUES ({version}, '{name}')");
+            connection.execute(AssertSqlSafe(step)).await.unwrap();
+            connection.execute(AssertSqlSafe(keep)).await.unwrap();
+        }
+    }
+}
+
+/// Replicas of the release before go on with the statements that they prepared: PostgreSQL refuses one whose result has another column.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_table_that_the_release_before_reads_whole_gets_another_column() {
+    let url = database().await;
+    released(&url).await;
+    let mut before = raw(&url).await;
+    let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public' ORDER BY 1";
+    let tables: Vec<String> = sqlx::query_scalar(tables).fetch_all(&mut before).await.unwrap();
+    assert!(tables.len() > 20, "{tables:?}");
+    for table in &tables {
+        let prepare = format!("PREPARE whole_{table} AS SELECT * FROM {table} LIMIT 1");
+        before.execute(AssertSqlSafe(prepare)).await.unwrap();
+        let run = format!("EXECUTE whole_{table}");
+        before.execute(AssertSqlSafe(run)).await.unwrap();
+    }
+    migrate(&url).await.unwrap();
+    let mut refused = Vec::new();
+    for table in tables.iter().filter(|table| !NAMED_BY_COLUMN.contains(&table.as_str())) {
+        let again = before.execute(AssertSqlSafe(format!("EXECUTE whole_{table}"))).await;
+        refused.extend(again.err().map(|error| format!("{table}: {error}")));
+    }
+    assert!(refused.is_empty(), "{refused:?}");
 }
