@@ -55,18 +55,18 @@ pub(crate) async fn begin(shared: &Shared, domain: &Domain, said: &NotNow) -> Wa
             let wait = shared.way.sent_away(shared, said.after, &said.note).await;
             Waits::Replica(now.plus(wait))
         }
-        WaitScope::Server => Waits::Name(hold(shared, domain, WaitScope::Unknown, said).await.0),
+        WaitScope::Server => Waits::Name(hold(shared, domain, WaitScope::Unknown, said).await),
         WaitScope::Unknown => {
-            let (until, others) = hold(shared, domain, said.scope, said).await;
+            let until = hold(shared, domain, said.scope, said).await;
             // A second name in a row that is told the same: then it is about more than names, in words that we do not know.
             let in_a_row = shared.way.is_refused_in_a_row(domain.id);
-            if in_a_row && others && is_told_others(shared, domain, said).await {
+            if in_a_row && is_told_others(shared, domain, said).await {
                 let wait = WaitScope::Account.bounded(said.after).min(UNKNOWN_LONGEST);
                 shared.way.account_waits(shared, wait, &said.note).await;
             }
             Waits::Name(until)
         }
-        scope => Waits::Name(hold(shared, domain, scope, said).await.0),
+        scope => Waits::Name(hold(shared, domain, scope, said).await),
     }
 }
 
@@ -74,15 +74,13 @@ pub(crate) async fn begin(shared: &Shared, domain: &Domain, said: &NotNow) -> Wa
 async fn is_told_others(shared: &Shared, domain: &Domain, said: &NotNow) -> bool {
     let waits = async {
         let Some(account) = account(shared).await? else { return Ok(Vec::new()) };
-        shared.store.waits(account, WaitScope::Unknown, LOOKED_AT).await
+        shared.store.waits_noted(account, WaitScope::Unknown, LATELY, LOOKED_AT).await
     };
-    let (now, own) = (shared.clock.now(), masked(&said.note.detail, domain.name.as_str()));
+    let own = masked(&said.note.detail, domain.name.as_str());
     let waits: Vec<CaWait> = waits.await.unwrap_or_default();
-    waits.iter().any(|wait| {
-        wait.key != domain.name.as_str()
-            && now.since(wait.noted_at) <= LATELY
-            && masked(&wait.reason, &wait.key) == own
-    })
+    waits
+        .iter()
+        .any(|wait| wait.key != domain.name.as_str() && masked(&wait.reason, &wait.key) == own)
 }
 
 /// A text without the name that it is about, and without numbers.
@@ -91,21 +89,16 @@ fn masked(text: &str, name: &str) -> String {
 }
 
 /// Notes a wait. The name's own row holds it back also where that fails.
-async fn hold(
-    shared: &Shared,
-    domain: &Domain,
-    scope: WaitScope,
-    said: &NotNow,
-) -> (Timestamp, bool) {
+async fn hold(shared: &Shared, domain: &Domain, scope: WaitScope, said: &NotNow) -> Timestamp {
     let wait = scope.bounded(said.after);
     let noted = async {
         let Some(account) = account(shared).await? else { return Ok(None) };
         let reason = &said.note.detail;
         shared.store.note_wait(account, scope, &domain.name, wait, reason).await.map(Some)
     };
-    let by_the_row = (shared.clock.now().plus(wait), false);
+    let by_the_row = shared.clock.now().plus(wait);
     match noted.await {
-        Ok(noted) => noted.map_or(by_the_row, |noted| (noted.until, noted.others)),
+        Ok(until) => until.unwrap_or(by_the_row),
         Err(error) => {
             let (name, error) = (&domain.name, &error as &dyn std::error::Error);
             tracing::warn!(%name, error, "the CA's limit could not be stored; other replicas will meet it themselves");

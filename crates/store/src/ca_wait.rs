@@ -23,22 +23,11 @@ pub struct CaWait {
     pub noted_at: Timestamp,
 }
 
-/// What became of noting a wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Noted {
-    /// Until when it waits.
-    pub until: Timestamp,
-    /// Did another key meet the same within the last minute?
-    pub others: bool,
-}
-
-/// How long what others met counts as the same.
-pub(crate) const LATELY: Duration = Duration::from_secs(60);
-
 /// What waits for a CA.
 #[async_trait]
 pub trait CaWaits: Send + Sync {
-    /// Notes that the CA wants this name's share of `scope` left alone for so long. What was noted before gives way to it.
+    /// Notes that the CA wants this name's share of `scope` left alone for so long, and gives until when. What was noted before gives
+    /// way to it.
     async fn note_wait(
         &self,
         account: AccountId,
@@ -46,13 +35,22 @@ pub trait CaWaits: Send + Sync {
         name: &Hostname,
         wait: Duration,
         reason: &str,
-    ) -> Result<Noted>;
+    ) -> Result<Timestamp>;
 
     /// What keeps this name from being ordered for now: of several, what lasts longest.
     async fn waiting_for(&self, account: AccountId, name: &Hostname) -> Result<Option<CaWait>>;
 
     /// What waits in this scope, the first to end first; at most `limit`.
     async fn waits(&self, account: AccountId, scope: WaitScope, limit: u32) -> Result<Vec<CaWait>>;
+
+    /// What was noted in this scope within so long, the newest first; at most `limit`. What is over by now is left out.
+    async fn waits_noted(
+        &self,
+        account: AccountId,
+        scope: WaitScope,
+        within: Duration,
+        limit: u32,
+    ) -> Result<Vec<CaWait>>;
 
     /// Forgets whatever holds this name, also its registered domain; gives how many waits that were.
     async fn lift_waits(&self, account: AccountId, name: &Hostname) -> Result<u64>;

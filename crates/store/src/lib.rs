@@ -68,7 +68,7 @@ pub use account::{Account, AccountId, Accounts, NewAccount, OrderLimits, Terms};
 pub use alert::{Alerts, DOMAIN_EXPIRING, Ending, LateIssue, LateIssues, StandingAlert};
 pub use backup::{BackupError, Replacement, back_up, check_file};
 pub use ca::{CaAccount, CaAccounts, Halt, OtherAccount, QueueCounts};
-pub use ca_wait::{CaWait, CaWaits, Noted};
+pub use ca_wait::{CaWait, CaWaits};
 pub use certificate::{Bundle, CertificateId, Certificates, NewCertificate};
 pub use challenge::{ChallengeAnswer, ChallengeKind, Challenges, NewChallenge, OpenChallenge};
 pub use claim::{Claim, ClaimRequest, Claims, Holder};

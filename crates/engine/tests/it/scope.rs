@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use holdfast_model::{Domain, DomainId, State, Wanted};
+use holdfast_model::{Domain, DomainId, State, WaitScope, Wanted};
 use holdfast_testkit::eventually;
 
-use crate::kit::{Backend, Setup, World, actor, new, patient};
+use crate::kit::{Backend, Setup, World, actor, name, new, patient};
 
 const LONG: Duration = Duration::from_secs(120);
 
@@ -142,6 +142,37 @@ async fn a_second_name_that_meets_the_same_stops_the_account() {
     let third = world.add("third.test").await;
     let domain = world.reaches(third, State::AcmeOrdering).await;
     assert!(domain.queued_at.is_some() && domain.last_error.is_none());
+}
+
+/// However many names wait for another reason, and for less long.
+async fn many_that_wait_hide_no_stop(backend: Backend) {
+    let world = start(backend).await;
+    let warm = world.add("warm.test").await;
+    world.reaches(warm, State::Active).await;
+    let (directory, limits) = (world.devnet.directory_url(), Setup::default().limits);
+    let account = world.store.account(&directory, limits).await.unwrap().unwrap().id;
+    for n in 0..120 {
+        let (name, wait) = (name(&format!("odd-{n}.test")), Duration::from_secs(60));
+        let unknown = WaitScope::Unknown;
+        world.store.note_wait(account, unknown, &name, wait, "something else").await.unwrap();
+    }
+    world.devnet.faults().set("unknown-limit", "*", None).unwrap();
+    for name in ["first.test", "second.test"] {
+        assert!(!is_paused(&world).await, "one name says nothing of the others");
+        let id = world.add(name).await;
+        world.reaches_when(id, "to be deferred", is_deferred).await;
+    }
+    assert!(is_paused(&world).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_that_wait_hide_no_stop_on_sqlite() {
+    many_that_wait_hide_no_stop(Backend::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_that_wait_hide_no_stop_on_postgres() {
+    many_that_wait_hide_no_stop(Backend::Postgres).await;
 }
 
 /// A limit that is met later than at newOrder: the name waits where it is, and loses no attempt.

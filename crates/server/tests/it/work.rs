@@ -34,7 +34,7 @@ pub(crate) async fn refused(kit: &Kit, scope: WaitScope, words: &str) {
     let wait = scope.bounded(None);
     let noted = kit.store.note_wait(account.id, scope, &claimed.domain.name, wait, words).await;
     let note = Note::new("acme-rate-limited", words);
-    let outcome = Outcome::Deferred { until: noted.unwrap().until, note };
+    let outcome = Outcome::Deferred { until: noted.unwrap(), note };
     let commit = Commit {
         transition: decide(&claimed.domain, &outcome, &Policy::default(), admitted.now),
         products: Products::default(),

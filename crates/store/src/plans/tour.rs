@@ -370,6 +370,7 @@ async fn accounts(store: &SharedStore, raw: &impl AsyncFn(&'static str)) {
     for scope in WaitScope::ALL {
         store.note_wait(id, *scope, &name, LATER, "too many").await.unwrap();
         store.waits(id, *scope, 10).await.unwrap();
+        store.waits_noted(id, *scope, LATER, 10).await.unwrap();
     }
     store.waiting_for(id, &name).await.unwrap().unwrap();
     assert!(store.lift_waits(id, &name).await.unwrap() > 0);

@@ -15,10 +15,9 @@ async fn only_what_is_in_scope_waits(store: SharedStore) {
     let (shop, other) = (host("shop.example.com"), host("other.example.com"));
     let apex = host("example.com");
     let noted = store.note_wait(account, WaitScope::Name, &shop, HOUR, "too many").await.unwrap();
-    assert!(!noted.others);
     let wait = store.waiting_for(account, &shop).await.unwrap().unwrap();
     assert_eq!((wait.scope, wait.key.as_str()), (WaitScope::Name, "shop.example.com"));
-    assert_eq!((wait.until, wait.reason.as_str()), (noted.until, "too many"));
+    assert_eq!((wait.until, wait.reason.as_str()), (noted, "too many"));
     assert_eq!(store.waiting_for(account, &other).await.unwrap(), None);
     // The apex is a name as any, and its wait is none of those below it.
     store.note_wait(account, WaitScope::Name, &apex, HOUR, "too many").await.unwrap();
@@ -28,7 +27,7 @@ async fn only_what_is_in_scope_waits(store: SharedStore) {
     let all = all.unwrap();
     for name in [&shop, &other, &apex] {
         let wait = store.waiting_for(account, name).await.unwrap().unwrap();
-        assert_eq!((wait.key.as_str(), wait.until), ("example.com", all.until));
+        assert_eq!((wait.key.as_str(), wait.until), ("example.com", all));
     }
     assert_eq!(store.waiting_for(account, &host("shop.example.org")).await.unwrap(), None);
     // Another account has its own.
@@ -74,15 +73,24 @@ async fn a_person_lifts_what_holds_a_name(store: SharedStore) {
     assert_eq!(left.scope, WaitScope::Name);
 }
 
-async fn a_second_name_that_meets_the_same_is_noticed(store: SharedStore) {
+/// However many wait for less long.
+async fn what_was_noted_lately_is_listed_the_newest_first(store: SharedStore) {
     let account = account(&store).await;
-    let note = async |name: &str, scope| {
-        store.note_wait(account, scope, &host(name), HOUR, "odd").await.unwrap().others
+    for (name, scope, wait) in [
+        ("a.example.com", WaitScope::Unknown, HOUR),
+        ("b.example.com", WaitScope::Name, HOUR),
+        ("c.example.com", WaitScope::Unknown, HOUR * 3),
+        ("d.example.com", WaitScope::Unknown, HOUR * 2),
+    ] {
+        store.note_wait(account, scope, &host(name), wait, "odd").await.unwrap();
+    }
+    let noted = async |within, limit| {
+        let noted = store.waits_noted(account, WaitScope::Unknown, within, limit).await.unwrap();
+        noted.into_iter().map(|wait| wait.key).collect::<Vec<_>>()
     };
-    assert!(!note("a.example.com", WaitScope::Unknown).await);
-    assert!(!note("a.example.com", WaitScope::Unknown).await, "the same name again");
-    assert!(!note("b.example.com", WaitScope::Name).await, "for another reason");
-    assert!(note("b.example.com", WaitScope::Unknown).await);
+    assert_eq!(noted(HOUR, 2).await, ["d.example.com", "c.example.com"]);
+    assert_eq!(noted(HOUR, 10).await.len(), 3);
+    assert_eq!(noted(Duration::ZERO, 10).await, Vec::<String>::new());
 }
 
 async fn waits_are_listed_by_scope_the_first_to_end_first(store: SharedStore) {
@@ -100,6 +108,6 @@ on_both!(
     only_what_is_in_scope_waits,
     what_is_noted_again_takes_the_place_of_what_was,
     a_person_lifts_what_holds_a_name,
-    a_second_name_that_meets_the_same_is_noticed,
+    what_was_noted_lately_is_listed_the_newest_first,
     waits_are_listed_by_scope_the_first_to_end_first,
 );
