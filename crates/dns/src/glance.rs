@@ -1,9 +1,10 @@
 //! A short look. What answers at once is judged by it; silence within so short a time is no verdict, and asks for a whole look.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_model::Note;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::{Cause, Expectation, Finding, HttpReply, Limits, Resolver, Seen, Verdict, detail};
@@ -24,17 +25,23 @@ pub enum Glance {
     Silent(Note),
 }
 
-/// A place among the glances that are under way.
+/// A place among the glances, or the whole looks, that are under way.
 #[derive(Debug)]
 pub struct Turn {
     _place: Option<OwnedSemaphorePermit>,
 }
 
+impl Turn {
+    pub(crate) async fn of(room: &Arc<Semaphore>) -> Self {
+        // It is never closed.
+        Self { _place: room.clone().acquire_owned().await.ok() }
+    }
+}
+
 impl Resolver {
     /// Waits until there is room for one more glance.
     pub async fn turn(&self) -> Turn {
-        // It is never closed.
-        Turn { _place: self.glances.clone().acquire_owned().await.ok() }
+        Turn::of(&self.glances).await
     }
 
     /// Looks at a name for a moment.

@@ -17,7 +17,7 @@ use crate::question::Question;
 use crate::reply::Reply;
 use crate::servers::{Patience, Servers};
 use crate::walk::{Step, Walker};
-use crate::{End, Expectation, Finding, Seen, Verdict, Walk, judge};
+use crate::{End, Expectation, Finding, Seen, Turn, Verdict, Walk, judge};
 
 /// How long and how far a look goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,10 +126,20 @@ impl Resolver {
         self.is_heard_of() || look.resolver_answers(now).await
     }
 
+    /// Waits until there is room for one more whole look.
+    pub async fn turn_to_look(&self) -> Turn {
+        Turn::of(&self.looks).await
+    }
+
     /// Looks at a name. Never fails: what goes wrong is part of what is seen.
     pub async fn look(&self, expectation: &Expectation) -> Finding {
-        // It is never closed. The wait for a place is no part of the look.
-        let _place = self.looks.acquire().await;
+        // The wait for a place is no part of the look.
+        let turn = self.turn_to_look().await;
+        self.look_in_turn(expectation, turn).await
+    }
+
+    /// Looks at a name, where there is room already.
+    pub async fn look_in_turn(&self, expectation: &Expectation, _turn: Turn) -> Finding {
         self.look_within(expectation, self.limits).await
     }
 

@@ -26,7 +26,7 @@ pub fn expectation(domain: &Domain, targets: &[Hostname], addresses: &[IpAddr]) 
 }
 
 /// A short look keeps nobody waiting: it gives its place in the lane away, and where the name is silent, another look with all
-/// patience follows, in the lane of silent names.
+/// patience follows, in the lane of silent names. So does the whole look at a silent name that a person asks for.
 pub(super) async fn look(shared: &Shared, claimed: &Claimed, spot: &dyn Spot) -> Step {
     let config = &shared.config;
     let mut expected = expectation(&claimed.domain, &config.targets, &config.addresses);
@@ -37,27 +37,37 @@ pub(super) async fn look(shared: &Shared, claimed: &Claimed, spot: &dyn Spot) ->
     });
     // A request of a person keeps a name out of the lane of silent ones; that it was silent stays true.
     let was_silent = claimed.domain.last_error.as_ref().is_some_and(Note::is_silence_of_dns);
-    if was_silent || Lane::of(&claimed.domain) == Lane::Silent {
+    // In the lane of silent names the places are what bounds the whole looks.
+    if Lane::of(&claimed.domain) == Lane::Silent {
         return judged(&shared.resolver.look(&expected).await).into();
     }
+    if was_silent {
+        let turn = shared.resolver.turn_to_look().await;
+        let look = shared.resolver.look_in_turn(&expected, turn);
+        return judged(&leaving(shared, spot, look).await).into();
+    }
     let turn = shared.resolver.turn().await;
-    // Where our own resolver is silent, a replica takes no more names from the others than it has places.
+    match leaving(shared, spot, shared.resolver.glance(&expected, turn)).await {
+        Glance::Clear(finding) => judged(&finding),
+        Glance::Silent(note) => Outcome::DnsSilent { note },
+    }
+    .into()
+}
+
+/// Looks, and gives the place in the lane away meanwhile. Where our own resolver is silent, the place is kept: a replica takes no more
+/// names from the others than it has places.
+async fn leaving<T>(shared: &Shared, spot: &dyn Spot, look: impl Future<Output = T>) -> T {
     let leave = async {
         if shared.resolver.answers().await {
             spot.leave();
         }
     };
-    let mut glance = pin!(shared.resolver.glance(&expected, turn));
-    let glance = tokio::select! {
+    let mut look = pin!(look);
+    tokio::select! {
         biased;
-        glance = &mut glance => glance,
-        () = leave => glance.await,
-    };
-    match glance {
-        Glance::Clear(finding) => judged(&finding),
-        Glance::Silent(note) => Outcome::DnsSilent { note },
+        seen = &mut look => seen,
+        () = leave => look.await,
     }
-    .into()
 }
 
 fn judged(finding: &Finding) -> Outcome {

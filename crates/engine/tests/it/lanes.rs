@@ -127,6 +127,50 @@ async fn silent_names_delay_no_new_one_where_there_is_one_place() {
     silent_names_delay_no_new_one(Backend::Sqlite, 1, 20).await;
 }
 
+/// Silent names that people ask for are in the lane of new ones, and each takes a whole look.
+async fn silent_names_that_are_asked_for_delay_no_new_one(backend: Backend) {
+    let zone = [("*.silent.test", Behaviour::Silent), ("*", pointed())];
+    let resolver = Server::start(zone).await;
+    let resolver = Some(resolver.address);
+    let setup = Setup { backend, concurrency: 4, policy: patient(), resolver, ..Setup::default() };
+    let world = World::start(setup).await;
+    let mut silent = Vec::new();
+    for n in 0..40 {
+        silent.push(world.add(&format!("n{n}.silent.test")).await);
+    }
+    for id in &silent {
+        world
+            .reaches_when(*id, "to be known as silent", |domain| {
+                domain.last_error.as_ref().is_some_and(holdfast_model::Note::is_silence_of_dns)
+            })
+            .await;
+    }
+    for id in &silent {
+        world.store.want(*id, Wanted::Retry, &actor()).await.unwrap();
+    }
+    let began = Instant::now();
+    add_many(&world, "good", 20).await;
+    eventually(Duration::from_secs(120), "all that answer are Active", async || {
+        match count(&world, State::Active).await {
+            20 => Ok(()),
+            active => Err(format!("{active} are Active")),
+        }
+    })
+    .await;
+    // A look at each of the silent ones takes six seconds, and there are ten for each place.
+    assert!(began.elapsed() < Duration::from_secs(25), "{:?}", began.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_names_that_are_asked_for_delay_no_new_one_on_sqlite() {
+    silent_names_that_are_asked_for_delay_no_new_one(Backend::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_names_that_are_asked_for_delay_no_new_one_on_postgres() {
+    silent_names_that_are_asked_for_delay_no_new_one(Backend::Postgres).await;
+}
+
 /// Renewals that wait for their orders, one of which is in flight at a time: a new name has its turn among them, not after them.
 async fn renewals_keep_no_new_name_waiting(backend: Backend) {
     let limits = OrderLimits { per_3h: 100_000, in_flight: 1 };
