@@ -17,8 +17,8 @@ use crate::dispatch::Shared;
 /// early may be finalized twice.
 const SILENT: Duration = Duration::from_secs(300);
 /// An account counts as served until it was seen for so long that no replica orders with it: after an outage of the store, others need
-/// a moment to show that they live.
-const GRACE: Duration = Duration::from_secs(20);
+/// a moment to show that they live, and one that was pruned alive is not seen until it says again where it orders.
+const GRACE: Duration = Duration::from_secs(60);
 /// How often this replica says again at which directory it orders: its row goes when it is pruned alive.
 const SAID_EVERY: Duration = Duration::from_secs(30);
 /// How often it is asked who is there.
@@ -35,6 +35,8 @@ struct Known {
     others: Vec<OtherAccount>,
     /// Since when nobody is seen to order with these.
     unserved: HashMap<AccountId, Instant>,
+    /// Those that were served when it was last asked whether that changed.
+    served: Vec<AccountId>,
 }
 
 /// Whose an open order is.
@@ -51,19 +53,30 @@ impl Elsewhere {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks who is there, if it is time to. Gives whether others live now than did before.
+    /// Asks who is there, if it is time to. Gives whether others are served now than at the last look.
     pub(crate) async fn look(&self, shared: &Shared) -> Result<bool, Error> {
         let is_fresh = |at: Instant| at.elapsed() < EVERY;
-        if self.known().asked_at.is_some_and(is_fresh) {
-            return Ok(false);
+        if !self.known().asked_at.is_some_and(is_fresh) {
+            self.ask(shared).await?;
         }
-        self.ask(shared).await
+        Ok(self.has_changed())
     }
 
-    async fn ask(&self, shared: &Shared) -> Result<bool, Error> {
+    /// Time alone changes who is served: a grace ends between two questions.
+    fn has_changed(&self) -> bool {
+        let served = self.served();
+        let before = std::mem::replace(&mut self.known().served, served.clone());
+        before != served
+    }
+
+    async fn ask(&self, shared: &Shared) -> Result<(), Error> {
         self.say(shared).await?;
         let others = shared.store.other_accounts(shared.ca.directory(), SILENT).await?;
-        let before = self.served();
+        self.seen(others);
+        Ok(())
+    }
+
+    fn seen(&self, others: Vec<OtherAccount>) {
         let mut known = self.known();
         let now = Instant::now();
         known.asked_at = Some(now);
@@ -74,8 +87,6 @@ impl Elsewhere {
             known.unserved.entry(other.id).or_insert(now);
         }
         known.others = others;
-        drop(known);
-        Ok(self.served() != before)
     }
 
     /// Says at which directory this replica orders.
@@ -157,4 +168,45 @@ pub(crate) async fn instead(
             Some(Instead::Abandon(Outcome::OrderAbandoned))
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn other(is_served: bool) -> Vec<OtherAccount> {
+        vec![OtherAccount { id: AccountId(Uuid::nil()), is_served }]
+    }
+
+    /// Whoever was left to others may be taken from then on, so it must be told once, whoever asked meanwhile.
+    #[tokio::test(start_paused = true)]
+    async fn that_nobody_is_left_is_told_once() {
+        let elsewhere = Elsewhere::default();
+        assert!(!elsewhere.has_changed());
+        elsewhere.seen(other(true));
+        assert!(elsewhere.has_changed() && !elsewhere.has_changed());
+        elsewhere.seen(other(false));
+        assert!(!elsewhere.has_changed(), "it may come back");
+        advance(GRACE).await;
+        elsewhere.seen(other(false));
+        assert!(elsewhere.has_changed() && !elsewhere.has_changed());
+        elsewhere.seen(other(true));
+        assert!(elsewhere.has_changed());
+    }
+
+    /// Its row went right after it had said where it orders; it says so again, and is asked for no later than that.
+    #[tokio::test(start_paused = true)]
+    async fn a_replica_that_was_pruned_alive_is_not_gone() {
+        let elsewhere = Elsewhere::default();
+        elsewhere.seen(other(true));
+        let pruned = Instant::now();
+        while pruned.elapsed() < SAID_EVERY + EVERY {
+            elsewhere.seen(other(false));
+            advance(EVERY).await;
+            assert!(elsewhere.is_served(AccountId(Uuid::nil())), "{:?}", pruned.elapsed());
+        }
+    }
 }
