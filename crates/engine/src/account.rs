@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use crate::{
     ca_record::{self, CaRecord},
     dispatch::Shared,
+    waits,
 };
 
 /// First wait after a failure of ours; doubles up to the longest.
@@ -279,30 +280,32 @@ impl Drop for Opening<'_> {
 
 /// Notes how the CA fails, in the words of this replica, which asks again after so long.
 async fn fails(shared: &Shared, note: &Note, wait: Duration) {
-    let said = format!(
-        "{}: replica `{}` says: {}",
-        note.code, shared.config.claimant.instance, note.detail
-    );
+    let said = format!("{}: replica `{}` says: {}", note.code, instance(shared), note.detail);
     let noted = async {
-        let Some(account) = shared.store.account(shared.ca.directory(), shared.ca.limits()).await?
-        else {
-            return Ok(());
-        };
-        shared.store.account_failing(account.id, &said, wait).await
+        let Some(account) = waits::account(shared).await? else { return Ok(()) };
+        shared.store.note_failure(account, instance(shared), &said, wait).await
     };
     not_kept(noted.await);
 }
 
-/// Was what this replica noted of the CA taken back, by a person who resumed it or by another replica that gets through?
+/// Has a person resumed the CA since this replica had to stay away? That others get through meanwhile says nothing of this one.
 async fn was_lifted(shared: &Shared) -> bool {
-    let account = shared.store.account(shared.ca.directory(), shared.ca.limits()).await;
-    matches!(account, Ok(Some(account)) if account.asked_again_at.is_none())
+    let lifted = async {
+        let Some(account) = waits::account(shared).await? else { return Ok(false) };
+        shared.store.is_failure_lifted(account, instance(shared)).await
+    };
+    let lifted: Result<bool, holdfast_store::Error> = lifted.await;
+    lifted.unwrap_or(false)
 }
 
-/// Notes that the CA answers.
+/// Notes that the CA answers this replica.
 async fn answers(shared: &Shared) {
     let Some(account) = shared.ca.known_account() else { return };
-    not_kept(shared.store.account_answers(account).await);
+    not_kept(shared.store.end_failure(account, instance(shared)).await);
+}
+
+fn instance(shared: &Shared) -> &str {
+    &shared.config.claimant.instance
 }
 
 fn not_kept(kept: Result<(), holdfast_store::Error>) {

@@ -41,8 +41,8 @@ struct Suspect {
 }
 
 impl CaRecord {
-    /// The CA did what it was asked for. Is it to be noted that it answers? A replica that noted a failure takes that back once nothing
-    /// fails any more; an order that was made shows it also where another replica noted the failure, which may be gone.
+    /// The CA did what it was asked for. Is it to be noted that it answers this replica? What was noted is taken back once nothing
+    /// fails any more; an order that was made shows it also where an earlier start of this replica noted the failure.
     pub(crate) fn done(&mut self, domain: DomainId, state: State) -> bool {
         *self.done.entry(state).or_default() += 1;
         self.suspects.remove(&(domain, state));
@@ -145,7 +145,7 @@ mod tests {
     async fn that_the_ca_fails_and_answers_is_noted_rarely() {
         let (mut record, domain) = (CaRecord::default(), DomainId::new());
         let downloading = State::CertificateDownloading;
-        assert!(record.done(domain, AT), "another replica may have said that it fails");
+        assert!(record.done(domain, AT), "an earlier start may have said that it fails");
         assert!(!record.done(domain, AT) && !record.done(domain, downloading));
         assert!(record.failed(downloading) && !record.failed(downloading));
         tokio::time::advance(ANSWERED_EVERY).await;

@@ -127,7 +127,8 @@ pub(crate) async fn lift(shared: &Shared, domain: &Domain) -> Result<(), Error> 
     Ok(())
 }
 
-async fn account(shared: &Shared) -> Result<Option<AccountId>, Error> {
+/// The account that there is, whether or not the CA was asked for it.
+pub(crate) async fn account(shared: &Shared) -> Result<Option<AccountId>, Error> {
     if let Some(known) = shared.ca.known_account() {
         return Ok(Some(known));
     }

@@ -48,9 +48,9 @@ pub struct Account {
     pub unusable: Option<String>,
     /// Who issued the topmost certificate of its first chain, where the roots of what the CA issues are not known.
     pub pin: Option<String>,
-    /// Since when the CA fails, whatever it is asked for; none when it answers.
+    /// Since when the CA has failed the replica that it has failed longest, whatever that asked for; none when it answers all.
     pub failing_since: Option<Timestamp>,
-    /// How, as a note's text in the words of the replica that met it last.
+    /// How, as a note's text in the words of that replica.
     pub failure: Option<String>,
     /// When that replica asks again.
     pub asked_again_at: Option<Timestamp>,
@@ -130,12 +130,15 @@ pub trait Accounts: Send + Sync {
     /// Forgets who issues what the CA gives: the next chain decides again.
     async fn unpin_issuer(&self, id: AccountId) -> Result<()>;
 
-    /// Notes how the CA fails, and that it is asked again after so long. It counts until the CA answers, or until
-    /// no replica has repeated it for ten minutes.
-    async fn account_failing(&self, id: AccountId, failure: &str, wait: Duration) -> Result<()>;
+    /// Nobody calls it: [`CaFailures`](crate::CaFailures) keeps failures by replica.
+    async fn account_failing(&self, _id: AccountId, _failure: &str, _wait: Duration) -> Result<()> {
+        Ok(())
+    }
 
-    /// Notes that the CA answers.
-    async fn account_answers(&self, id: AccountId) -> Result<()>;
+    /// Nobody calls it: [`CaFailures`](crate::CaFailures) keeps failures by replica.
+    async fn account_answers(&self, _id: AccountId) -> Result<()> {
+        Ok(())
+    }
 
     /// The terms as last seen.
     async fn terms(&self, directory: &str) -> Result<Option<Terms>>;

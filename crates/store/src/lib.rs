@@ -10,6 +10,7 @@ mod backup;
 mod bell;
 mod budget;
 mod ca;
+mod ca_failure;
 mod ca_wait;
 mod certificate;
 mod challenge;
@@ -68,6 +69,7 @@ pub use account::{Account, AccountId, Accounts, NewAccount, OrderLimits, Terms};
 pub use alert::{Alerts, DOMAIN_EXPIRING, Ending, LateIssue, LateIssues, StandingAlert};
 pub use backup::{BackupError, Replacement, back_up, check_file};
 pub use ca::{CaAccount, CaAccounts, Halt, OtherAccount, QueueCounts};
+pub use ca_failure::CaFailures;
 pub use ca_wait::{CaWait, CaWaits};
 pub use certificate::{Bundle, CertificateId, Certificates, NewCertificate};
 pub use challenge::{ChallengeAnswer, ChallengeKind, Challenges, NewChallenge, OpenChallenge};
@@ -117,6 +119,7 @@ pub trait Store:
     + Alerts
     + CaWaits
     + CaAccounts
+    + CaFailures
     + Certificates
     + Challenges
     + Claims
@@ -145,6 +148,7 @@ impl<T> Store for T where
         + Alerts
         + CaWaits
         + CaAccounts
+        + CaFailures
         + Certificates
         + Challenges
         + Claims

@@ -5,6 +5,7 @@ mod add;
 mod admit;
 mod alert;
 mod ca;
+mod ca_failure;
 mod ca_wait;
 mod certificate;
 mod challenge;

@@ -33,10 +33,6 @@ pub(crate) mod account {
     pub(crate) const MARK: &str =
         "UPDATE acme_account SET unusable = $2 WHERE id = $1 AND unusable IS DISTINCT FROM $2";
 
-    pub(crate) const ANSWERS: &str = "
-        UPDATE acme_account SET failing_since = NULL, failure = NULL, asked_again_at = NULL
-        WHERE id = $1 AND failing_since IS NOT NULL";
-
     pub(crate) const JOURNAL_NEXT: &str = "
         INSERT INTO sealed (owner, id, sealing_key, value) SELECT 'account-next', id, $2, $3 FROM acme_account WHERE id = $1
         ON CONFLICT (owner, id) DO NOTHING";
@@ -60,8 +56,20 @@ pub(crate) mod ca {
     pub(crate) const UNHALT: &str = "DELETE FROM account_halt WHERE account_id = $1";
 
     pub(crate) const LIFT: &str = "
-        UPDATE acme_account SET paused_until = NULL, pause_reason = NULL, failing_since = NULL, failure = NULL, asked_again_at = NULL
-        WHERE id = $1 AND (paused_until IS NOT NULL OR asked_again_at IS NOT NULL)";
+        UPDATE acme_account SET paused_until = NULL, pause_reason = NULL WHERE id = $1 AND paused_until IS NOT NULL";
+}
+
+/// Of how a CA fails replicas.
+pub(crate) mod ca_failure {
+    pub(crate) const IS_LIFTED: &str =
+        "SELECT lifted FROM ca_failure WHERE account_id = $1 AND instance = $2";
+
+    pub(crate) const LIFT: &str =
+        "UPDATE ca_failure SET lifted = true WHERE account_id = $1 AND NOT lifted";
+
+    /// Of replicas that are gone.
+    pub(crate) const PRUNE: &str =
+        "DELETE FROM ca_failure WHERE instance NOT IN (SELECT instance FROM replica)";
 }
 
 /// Of alerts that stand.

@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use crate::{Error, Result};
 
-pub(crate) use self::account::{FAILURE_COUNTS, account, budget, closed, given, pause, terms};
+pub(crate) use self::account::{account, budget, closed, given, pause, terms};
 pub(crate) use self::ca::{ca_account, halt_by, other_account, queue_counts};
 pub(crate) use self::ca_wait::ca_wait;
 pub(crate) use self::certificate::{Unopened, certificate, digest};

@@ -45,6 +45,8 @@ pub(crate) struct Setup {
     pub(crate) lying: bool,
     /// Is the root of what the CA issues named, or else pinned where it is not that of its TLS?
     pub(crate) issuer_root: bool,
+    /// What the CA's TLS is checked by, where that is not its own root: then it cannot be reached.
+    pub(crate) wrong_root: Option<String>,
     /// Does the edge answer on plain HTTP? Else only the handshake can prove anything.
     pub(crate) plain: bool,
 }
@@ -62,6 +64,7 @@ impl Default for Setup {
             resolver: None,
             lying: false,
             issuer_root: false,
+            wrong_root: None,
             plain: true,
         }
     }
@@ -140,9 +143,10 @@ impl World {
     pub(crate) fn ca(&self, devnet: &Devnet, setup: &Setup) -> Ca {
         let ca = CaConfig {
             directory: devnet.directory_url(),
-            extra_roots_pem: Some(match &self.lying {
-                Some(_) => self.tls_root().to_owned(),
-                None => devnet.root_pem().to_owned(),
+            extra_roots_pem: Some(match (&setup.wrong_root, &self.lying) {
+                (Some(wrong), _) => wrong.clone(),
+                (None, Some(_)) => self.tls_root().to_owned(),
+                (None, None) => devnet.root_pem().to_owned(),
             }),
             issuer_roots_pem: setup.issuer_root.then(|| devnet.root_pem().to_owned()),
             email: Some("ops@example.com".into()),

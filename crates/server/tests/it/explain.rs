@@ -144,7 +144,7 @@ async fn a_ca_that_fails_is_told_with_since_when_and_who_says_so() {
     let account = account(&kit).await;
     queued(&kit).await;
     let failure = "ca-not-acme: replica `one` says: it said 404 Not Found, with a web page";
-    kit.store.account_failing(account.id, failure, Duration::from_secs(60)).await.unwrap();
+    kit.store.note_failure(account.id, "one", failure, Duration::from_secs(60)).await.unwrap();
     let why = explain(&kit).await;
     assert_eq!((&why["cause"], &why["who"]), (&json!("ca-not-acme"), &json!("ca")), "{why}");
     let noted = kit.store.account(DIRECTORY, LIMITS).await.unwrap().unwrap();
@@ -154,7 +154,7 @@ async fn a_ca_that_fails_is_told_with_since_when_and_who_says_so() {
     assert!(summary.contains(&since.to_string()) && summary.contains("replica `one`"), "{why}");
     let ca = check(&why, "ca");
     assert!(ca["ok"] == false && ca["seen"].as_str().unwrap().contains("404 Not Found"), "{ca}");
-    kit.store.account_answers(account.id).await.unwrap();
+    kit.store.end_failure(account.id, "one").await.unwrap();
     assert_eq!(check(&explain(&kit).await, "ca")["ok"], true);
 }
 

@@ -377,8 +377,10 @@ async fn accounts(store: &SharedStore, raw: &impl AsyncFn(&'static str)) {
     store.mark_account(id, Some("it is deactivated")).await.unwrap();
     store.pin_issuer(id, "the issuer").await.unwrap();
     store.unpin_issuer(id).await.unwrap();
-    store.account_failing(id, "ca-unreachable: no route", Duration::from_secs(2)).await.unwrap();
-    store.account_answers(id).await.unwrap();
+    let moment = Duration::from_secs(2);
+    store.note_failure(id, "tourist", "ca-unreachable: no route", moment).await.unwrap();
+    assert!(!store.is_failure_lifted(id, "tourist").await.unwrap());
+    store.end_failure(id, "tourist").await.unwrap();
     store.account_forgotten(id).await.unwrap();
     store.halt_account(id, Some(LATER), &actor(), "ca.test").await.unwrap();
     assert_eq!(store.ca_accounts(MANY).await.unwrap().len(), 1);

@@ -6,21 +6,25 @@ use async_trait::async_trait;
 use holdfast_gateway::point::{Point, around};
 use uuid::Uuid;
 
-use super::{PostgresStore, micros, sql};
+use super::{PostgresStore, ca_failure::failure, micros, sql};
 use crate::{
     Account, AccountId, Accounts, Error, NewAccount, OrderLimits, Result, Secret, Terms, Topic,
-    query::account::{ANSWERS, FORGOTTEN, JOURNAL_NEXT, MARK, NEXT, PIN, REGISTERED, TERMS, UNPIN},
-    row::{FAILURE_COUNTS, Fields as _, account, terms},
+    ca_failure::LONGEST_AWAY,
+    query::account::{FORGOTTEN, JOURNAL_NEXT, MARK, NEXT, PIN, REGISTERED, TERMS, UNPIN},
+    row::{Fields as _, account, terms},
     seal::Place,
 };
 
-const READ: &str = "
-    SELECT a.id, a.directory, a.email, a.url, a.paused_until, a.paused_at, a.pause_reason, a.unusable, a.pin, a.failing_since, a.failure, a.asked_again_at, a.budget_at,
-        h.halted_at, h.halted_until, h.halted_by, clock_timestamp() AS now, k.value AS key, n.value AS next_key FROM acme_account a
+const READ: &str = concat!(
+    "SELECT a.id, a.directory, a.email, a.url, a.paused_until, a.paused_at, a.pause_reason, a.unusable, a.pin, a.budget_at,
+        f.since AS failing_since, f.failure, f.asked_again_at, h.halted_at, h.halted_until, h.halted_by, clock_timestamp() AS now,
+        k.value AS key, n.value AS next_key FROM acme_account a
     JOIN sealed k ON k.owner = 'account' AND k.id = a.id
     LEFT JOIN sealed n ON n.owner = 'account-next' AND n.id = a.id
-    LEFT JOIN account_halt h ON h.account_id = a.id
-    WHERE a.directory = $1";
+    LEFT JOIN account_halt h ON h.account_id = a.id",
+    failure!(),
+    "WHERE a.directory = $1"
+);
 
 const JOURNAL: &str = "
     WITH made AS (INSERT INTO acme_account (id, directory, email) VALUES ($1, $2, $3)
@@ -38,13 +42,6 @@ const PAUSE: &str = "
         paused_at = clock_timestamp()
     WHERE id = $1 AND (paused_until IS NULL OR paused_at > clock_timestamp()
         OR paused_until < clock_timestamp() + $2 * interval '1 microsecond')";
-
-/// Where nobody has said so for long, it begins anew.
-const FAILING: &str = "
-    UPDATE acme_account SET failure = $2, asked_again_at = clock_timestamp() + $3 * interval '1 microsecond',
-        failing_since = CASE WHEN failing_since IS NULL OR failing_since > clock_timestamp()
-            OR asked_again_at < clock_timestamp() - $4 * interval '1 microsecond' THEN clock_timestamp() ELSE failing_since END
-    WHERE id = $1";
 
 const KEEP_TERMS: &str = "
     WITH replaced AS (
@@ -139,20 +136,6 @@ impl Accounts for PostgresStore {
         found(around(Point::STORE_ACCOUNT_REGISTERED, forget).await?.rows_affected())
     }
 
-    async fn account_failing(&self, id: AccountId, failure: &str, wait: Duration) -> Result<()> {
-        let statement =
-            sql(FAILING).bind(id.0).bind(failure).bind(micros(wait)).bind(micros(FAILURE_COUNTS));
-        around(Point::STORE_PAUSE, self.pool.execute("note how the CA fails", statement)).await?;
-        Ok(())
-    }
-
-    async fn account_answers(&self, id: AccountId) -> Result<()> {
-        let statement = sql(ANSWERS).bind(id.0);
-        around(Point::STORE_PAUSE, self.pool.execute("note that the CA answers", statement))
-            .await?;
-        Ok(())
-    }
-
     async fn terms(&self, directory: &str) -> Result<Option<Terms>> {
         let row = self.pool.row("read terms", sql(TERMS).bind(directory)).await?;
         row.as_ref().map(terms).transpose()
@@ -176,7 +159,8 @@ impl PostgresStore {
         directory: &str,
         limits: Option<OrderLimits>,
     ) -> Result<Option<Account>> {
-        let row = self.pool.row("read an account", sql(READ).bind(directory)).await?;
+        let read = sql(READ).bind(directory).bind(micros(LONGEST_AWAY));
+        let row = self.pool.row("read an account", read).await?;
         let Some(row) = row else { return Ok(None) };
         let id = row.id("id")?;
         let key = self.unseal(Place::account(id), &row.bytes("key")?).await?;

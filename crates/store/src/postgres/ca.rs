@@ -10,7 +10,10 @@ use super::{PostgresStore, event::note, micros, sql};
 use crate::{
     AccountId, Actor, CaAccount, CaAccounts, Error, OrderLimits, OtherAccount, QueueCounts, Result,
     Topic,
-    query::ca::{LIFT, UNHALT},
+    query::{
+        ca::{LIFT, UNHALT},
+        ca_failure,
+    },
     row::{ca_account, other_account, queue_counts},
     vital::COUNTED,
 };
@@ -94,7 +97,7 @@ impl CaAccounts for PostgresStore {
     async fn resume_account(&self, id: AccountId, actor: &Actor, subject: &str) -> Result<bool> {
         let mut transaction = self.pool.begin("resume an account").await?;
         let mut lifted = 0;
-        for statement in [UNHALT, LIFT] {
+        for statement in [UNHALT, LIFT, ca_failure::LIFT] {
             lifted += transaction.execute(sql(statement).bind(id.0)).await?.rows_affected();
         }
         if lifted > 0 {

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::{PostgresStore, micros, sql};
 use crate::{
     Beat, Fence, NewReplica, Replica, Replicas, Result,
+    query::ca_failure,
     row::{Fields as _, replica},
 };
 
@@ -84,6 +85,7 @@ impl Replicas for PostgresStore {
         let mut transaction = self.fenced("prune replicas", fence).await?;
         let pruned = transaction.execute(sql(PRUNE).bind(micros(silent))).await?.rows_affected();
         transaction.execute(sql(PRUNE_DIRECTORIES)).await?;
+        transaction.execute(sql(ca_failure::PRUNE)).await?;
         transaction.commit().await?;
         Ok(pruned)
     }

@@ -1,7 +1,5 @@
 //! An account's row, its key still sealed, and the terms it agreed to.
 
-use std::time::Duration;
-
 use holdfast_model::Timestamp;
 
 use super::Fields;
@@ -10,19 +8,6 @@ use crate::{
     budget::{Allowed, Budget, Pause},
     moment::{LONGEST_PAUSE, honest},
 };
-
-/// How long after it was to be asked again a CA counts as failing, if nobody says anything more: the replica that met it may be
-/// gone, or have nothing left to ask.
-pub(crate) const FAILURE_COUNTS: Duration = Duration::from_secs(10 * 60);
-
-/// The longest that a replica stays away from a CA that fails, and more.
-const LONGEST_AWAY: Duration = Duration::from_secs(3600);
-
-/// Does what was said of the CA count still?
-fn fails(asked_again_at: Option<Timestamp>, now: Timestamp) -> bool {
-    asked_again_at
-        .is_some_and(|at| now.since(at) <= FAILURE_COUNTS && at.since(now) <= LONGEST_AWAY)
-}
 
 /// The budget as it stands.
 pub(crate) fn budget(row: &impl Fields, limits: OrderLimits) -> Result<Budget> {
@@ -83,8 +68,6 @@ pub(crate) fn account(
 ) -> Result<Account> {
     let now = row.at("now")?;
     let paused_until = paused_until(row, now)?;
-    let asked_again_at = row.maybe_at("asked_again_at")?;
-    let is_failing = fails(asked_again_at, now);
     let slot = |limits| -> Result<Option<Timestamp>> { Ok(budget(row, limits)?.next_at(now)) };
     Ok(Account {
         id: AccountId(row.id("id")?),
@@ -98,9 +81,9 @@ pub(crate) fn account(
         halt: super::halt_by(row, now)?,
         unusable: row.maybe_text("unusable")?,
         pin: row.maybe_text("pin")?,
-        failing_since: row.maybe_at("failing_since")?.filter(|_| is_failing),
-        failure: row.maybe_text("failure")?.filter(|_| is_failing),
-        asked_again_at: asked_again_at.filter(|_| is_failing),
+        failing_since: row.maybe_at("failing_since")?,
+        failure: row.maybe_text("failure")?,
+        asked_again_at: row.maybe_at("asked_again_at")?,
         orders_left: limits
             .map(|limits| budget(row, limits).map(|budget| budget.available(now)))
             .transpose()?,

@@ -6,20 +6,24 @@ use async_trait::async_trait;
 use holdfast_gateway::point::{Point, around};
 use uuid::Uuid;
 
-use super::{SqliteStore, add::SEAL, now, sql, time};
+use super::{SqliteStore, add::SEAL, ca_failure::failure, now, sql, time};
 use crate::{
     Account, AccountId, Accounts, Error, NewAccount, OrderLimits, Result, Secret, Terms, Topic,
-    query::account::{ANSWERS, FORGOTTEN, JOURNAL_NEXT, MARK, NEXT, PIN, REGISTERED, TERMS, UNPIN},
-    row::{FAILURE_COUNTS, Fields as _, account, terms},
+    ca_failure::LONGEST_AWAY,
+    query::account::{FORGOTTEN, JOURNAL_NEXT, MARK, NEXT, PIN, REGISTERED, TERMS, UNPIN},
+    row::{Fields as _, account, terms},
     seal::Place,
 };
 
-const READ: &str = "
-    SELECT a.*, h.halted_at, h.halted_until, h.halted_by, $2 AS now, k.value AS key, n.value AS next_key FROM acme_account a
+const READ: &str = concat!(
+    "SELECT a.*, f.since AS failing_since, f.failure, f.asked_again_at, h.halted_at, h.halted_until, h.halted_by, $2 AS now,
+        k.value AS key, n.value AS next_key FROM acme_account a
     JOIN sealed k ON k.owner = 'account' AND k.id = a.id
     LEFT JOIN sealed n ON n.owner = 'account-next' AND n.id = a.id
-    LEFT JOIN account_halt h ON h.account_id = a.id
-    WHERE a.directory = $1";
+    LEFT JOIN account_halt h ON h.account_id = a.id",
+    failure!(),
+    "WHERE a.directory = $1"
+);
 const JOURNAL: &str = "
     INSERT INTO acme_account (id, directory, email, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT (directory) DO NOTHING";
 const DROP_NEXT: &str = "DELETE FROM sealed WHERE owner = 'account-next' AND id = $1";
@@ -27,11 +31,6 @@ const DROP_NEXT: &str = "DELETE FROM sealed WHERE owner = 'account-next' AND id 
 const PAUSE: &str = "
     UPDATE acme_account SET paused_until = $2, pause_reason = $3, paused_at = $4
     WHERE id = $1 AND (paused_until IS NULL OR paused_at > $4 OR paused_until < $2)";
-/// Where nobody has said so for long, it begins anew. `$5` is now, `$4` how long ago is too long.
-const FAILING: &str = "
-    UPDATE acme_account SET failure = $2, asked_again_at = $3,
-        failing_since = CASE WHEN failing_since IS NULL OR failing_since > $5 OR asked_again_at < $4 THEN $5 ELSE failing_since END
-    WHERE id = $1";
 const KEEP_REPLACED: &str = "
     INSERT INTO terms_replaced (directory, url) SELECT directory, url FROM terms WHERE directory = $1 AND url <> $2 AND agreed_at IS NOT NULL
     ON CONFLICT (directory) DO UPDATE SET url = excluded.url";
@@ -106,21 +105,6 @@ impl Accounts for SqliteStore {
         found(around(Point::STORE_ACCOUNT_REGISTERED, forget).await?.rows_affected())
     }
 
-    async fn account_failing(&self, id: AccountId, failure: &str, wait: Duration) -> Result<()> {
-        let now = now();
-        let (again, stale) = (now.plus(wait), now.minus(FAILURE_COUNTS));
-        let statement = sql(FAILING).bind(id.0).bind(failure).bind(time(again));
-        let statement = statement.bind(time(stale)).bind(time(now));
-        around(Point::STORE_PAUSE, self.writer.execute("note how the CA fails", statement)).await?;
-        Ok(())
-    }
-
-    async fn account_answers(&self, id: AccountId) -> Result<()> {
-        let note = self.writer.execute("note that the CA answers", sql(ANSWERS).bind(id.0));
-        around(Point::STORE_PAUSE, note).await?;
-        Ok(())
-    }
-
     async fn terms(&self, directory: &str) -> Result<Option<Terms>> {
         let row = self.readers.row("read terms", sql(TERMS).bind(directory)).await?;
         row.as_ref().map(terms).transpose()
@@ -148,7 +132,8 @@ impl SqliteStore {
         directory: &str,
         limits: Option<OrderLimits>,
     ) -> Result<Option<Account>> {
-        let read = sql(READ).bind(directory).bind(time(now()));
+        let now = now();
+        let read = sql(READ).bind(directory).bind(time(now)).bind(time(now.plus(LONGEST_AWAY)));
         let Some(row) = self.readers.row("read an account", read).await? else { return Ok(None) };
         let id = row.id("id")?;
         let key = self.unseal(Place::account(id), &row.bytes("key")?)?;

@@ -9,6 +9,7 @@ use super::{SqliteStore, now, sql, time};
 use crate::{
     Beat, Fence, NewReplica, Replica, Replicas, Result,
     moment::TOLERANCE,
+    query::ca_failure,
     row::{Fields as _, replica},
 };
 
@@ -87,6 +88,7 @@ impl Replicas for SqliteStore {
         let prune = sql(PRUNE).bind(time(now().minus(silent)));
         let pruned = transaction.execute(prune).await?.rows_affected();
         transaction.execute(sql(PRUNE_DIRECTORIES)).await?;
+        transaction.execute(sql(ca_failure::PRUNE)).await?;
         transaction.commit().await?;
         Ok(pruned)
     }

@@ -10,7 +10,7 @@ on_both! {
     whoever_asks_all_get_the_same_account,
     an_account_is_registered_and_forgotten,
     an_account_that_is_not_accepted_is_marked_until_it_is_another,
-    the_first_issuer_is_pinned_until_it_is_forgotten, how_the_ca_fails_is_kept_until_it_answers,
+    the_first_issuer_is_pinned_until_it_is_forgotten,
     the_next_key_is_journaled_once_and_becomes_the_key,
     terms_are_kept_and_agreed_to,
 }
@@ -98,28 +98,6 @@ async fn the_first_issuer_is_pinned_until_it_is_forgotten(store: SharedStore) {
     let nobody = AccountId(uuid::Uuid::new_v4());
     assert!(matches!(store.pin_issuer(nobody, "x").await, Err(Error::NotFound("account"))));
     assert!(matches!(store.unpin_issuer(nobody).await, Err(Error::NotFound("account"))));
-}
-
-async fn how_the_ca_fails_is_kept_until_it_answers(store: SharedStore) {
-    let id = store.journal_account(&new(DIRECTORY, "key")).await.unwrap().id;
-    assert_eq!((read(&store).await.failing_since, read(&store).await.failure), (None, None));
-    let wait = Duration::from_secs(60);
-    store.account_failing(id, "ca-unreachable: no route", wait).await.unwrap();
-    let first = read(&store).await;
-    assert_eq!(first.failure.as_deref(), Some("ca-unreachable: no route"));
-    let again = first.asked_again_at.unwrap().since(first.failing_since.unwrap());
-    assert!((59..=60).contains(&again.as_secs()), "{again:?}");
-    // Whoever says so next, it began when it began.
-    store.account_failing(id, "acme-server: 500", wait * 2).await.unwrap();
-    let second = read(&store).await;
-    assert_eq!(second.failing_since, first.failing_since);
-    assert_eq!(second.failure.as_deref(), Some("acme-server: 500"));
-    store.account_answers(id).await.unwrap();
-    let answered = read(&store).await;
-    assert_eq!((answered.failing_since, answered.asked_again_at), (None, None));
-    // A wait that no replica has comes from a clock that was wrong.
-    store.account_failing(id, "acme-server: 500", wait * 600).await.unwrap();
-    assert_eq!((read(&store).await.failing_since, read(&store).await.failure), (None, None));
 }
 
 async fn the_next_key_is_journaled_once_and_becomes_the_key(store: SharedStore) {

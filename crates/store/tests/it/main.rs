@@ -17,6 +17,7 @@ mod add;
 mod alert;
 mod backup;
 mod budget;
+mod ca_failure;
 mod ca_wait;
 mod certificate;
 mod child;
