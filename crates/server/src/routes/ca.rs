@@ -174,8 +174,6 @@ async fn extras(
     queue: QueueCounts,
 ) -> Result<CaExtras, Problem> {
     let directory = &account.directory;
-    let known = state.store.account(directory, state.limits).await?;
-    let failing = known.and_then(|known| known.failing_since.zip(known.failure));
     let mut waits = Vec::new();
     for scope in WaitScope::ALL {
         waits.extend(state.store.waits(account.id, *scope, WAITS_SHOWN).await?);
@@ -183,7 +181,6 @@ async fn extras(
     Ok(CaExtras {
         terms: state.store.terms(directory).await?,
         active: (*directory == state.directory).then_some((state.limits, queue)),
-        failing,
         waits,
     })
 }

@@ -118,17 +118,15 @@ pub(crate) struct CaExtras {
     pub(crate) terms: Option<Terms>,
     /// For the one that is ordered at: its limits, and who waits for an order.
     pub(crate) active: Option<(OrderLimits, QueueCounts)>,
-    /// Since when it fails, and how.
-    pub(crate) failing: Option<(Timestamp, String)>,
     /// Names and registered domains that it wants left alone, some of each.
     pub(crate) waits: Vec<CaWait>,
 }
 
 /// Is all well with it, and if not, why?
-fn health(account: &CaAccount, extras: &CaExtras) -> (bool, Option<String>) {
+fn health(account: &CaAccount) -> (bool, Option<String>) {
     let paused = account.paused.and(account.pause_reason.as_deref());
     let paused = paused.filter(|reason| !is_asked(reason)).map(ToOwned::to_owned);
-    let failing = extras.failing.as_ref();
+    let failing = account.failing.as_ref();
     let failing = failing.map(|(since, how)| format!("it has failed since {since}: {how}"));
     let reason = account.unusable.clone().or(failing).or(paused);
     (reason.is_none(), reason)
@@ -209,7 +207,7 @@ impl CaView {
     }
 
     pub(crate) fn of(name: String, account: &CaAccount, extras: CaExtras) -> Self {
-        let (healthy, reason) = health(account, &extras);
+        let (healthy, reason) = health(account);
         let mut pauses = pauses(account);
         let endless = pauses.iter().any(|pause| pause.until.is_none());
         let paused_until = pauses.iter().filter_map(|pause| pause.until).max().filter(|_| !endless);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use holdfast_store::{EventBody, EventCursor};
+use holdfast_testkit::run_sql;
 use http::{Method, header};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
@@ -102,4 +103,20 @@ async fn who_waits_is_told_who_paused() {
     let summary = told["summary"].as_str().unwrap();
     assert!(summary.contains("admin-token paused ca.example"), "{told}");
     assert!(told["fix"].as_str().unwrap().contains("holdfast ca resume"), "{told}");
+}
+
+/// Whoever may read may list them: no key is opened for that.
+#[tokio::test]
+async fn a_ca_is_shown_without_opening_its_key() {
+    let kit = Kit::new().await;
+    let id = account(&kit).await.id;
+    let failure = "ca-unreachable: replica `one` says: no route";
+    kit.store.note_failure(id, "one", failure, Duration::from_secs(60)).await.unwrap();
+    let url = format!("sqlite:{}", kit.scratch.path().join("holdfast.db").display());
+    run_sql(&url, "UPDATE sealed SET value = x'00' WHERE owner = 'account'").unwrap();
+    let ca = kit.get(CA).await.expect(200);
+    assert_eq!(ca["healthy"], json!(false));
+    assert!(ca["reason"].as_str().unwrap().contains("replica `one` says: no route"), "{ca}");
+    kit.store.end_failure(id, "one").await.unwrap();
+    assert_eq!(kit.get(CA).await.expect(200)["healthy"], json!(true));
 }

@@ -6,10 +6,14 @@ use async_trait::async_trait;
 use holdfast_gateway::point::{Point, around};
 use uuid::Uuid;
 
-use super::{SqliteStore, event::note, maybe_time, now, replica::signs_of_life, sql, time};
+use super::{
+    SqliteStore, ca_failure::failure, event::note, maybe_time, now, replica::signs_of_life, sql,
+    time,
+};
 use crate::{
     AccountId, Actor, CaAccount, CaAccounts, Error, OrderLimits, OtherAccount, QueueCounts, Result,
     Topic,
+    ca_failure::LONGEST_AWAY,
     query::{
         ca::{LIFT, UNHALT},
         ca_failure,
@@ -18,11 +22,14 @@ use crate::{
     vital::COUNTED,
 };
 
-const ACCOUNTS: &str = "
-    SELECT a.id, a.directory, a.url, a.paused_until, a.paused_at, a.pause_reason, a.unusable, a.budget_at,
-        h.halted_at, h.halted_until, h.halted_by, $2 AS now,
+const ACCOUNTS: &str = concat!(
+    "SELECT a.id, a.directory, a.url, a.paused_until, a.paused_at, a.pause_reason, a.unusable, a.budget_at,
+        f.since AS failing_since, f.failure, h.halted_at, h.halted_until, h.halted_by, $2 AS now,
         (SELECT count(*) FROM (SELECT 1 FROM acme_order o WHERE o.account_id = a.id AND o.ended_at IS NULL LIMIT $1)) AS in_flight
-    FROM acme_account a LEFT JOIN account_halt h ON h.account_id = a.id ORDER BY a.created_at, a.id";
+    FROM acme_account a LEFT JOIN account_halt h ON h.account_id = a.id",
+    failure!(),
+    "ORDER BY a.created_at, a.id"
+);
 
 macro_rules! counted {
     ($renews:literal, $new:literal) => {
@@ -65,7 +72,9 @@ const OTHERS: &str = "
 #[async_trait]
 impl CaAccounts for SqliteStore {
     async fn ca_accounts(&self, limits: OrderLimits) -> Result<Vec<CaAccount>> {
-        let list = sql(ACCOUNTS).bind(i64::from(COUNTED)).bind(time(now()));
+        let now = now();
+        let list = sql(ACCOUNTS).bind(i64::from(COUNTED)).bind(time(now));
+        let list = list.bind(time(now.plus(LONGEST_AWAY)));
         let rows = self.readers.rows("list accounts", list).await?;
         rows.iter().map(|row| ca_account(row, limits)).collect()
     }

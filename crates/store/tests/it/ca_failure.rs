@@ -77,11 +77,13 @@ async fn what_answers_one_replica_ends_no_failure_of_another(store: SharedStore)
     store.note_failure(id, "a", "ca-unreachable: no route", WAIT).await.unwrap();
     let since = read(&store).await.failing_since;
     store.note_failure(id, "b", "acme-server: 500", WAIT).await.unwrap();
-    store.note_failure(id, "a", "ca-unreachable: still none", WAIT).await.unwrap();
+    store.note_failure(id, "a", "ca-unreachable: still none", WAIT * 30).await.unwrap();
     store.end_failure(id, "b").await.unwrap();
     let left = read(&store).await;
     assert!(since.is_some() && left.failing_since == since);
     assert_eq!(left.failure.as_deref(), Some("ca-unreachable: still none"));
+    let listed = store.ca_accounts(MANY).await.unwrap().remove(0).failing;
+    assert_eq!(listed, left.failing_since.zip(left.failure));
     assert!(!store.is_failure_lifted(id, "a").await.unwrap());
     store.note_failure(id, "b", "acme-server: 500", WAIT).await.unwrap();
     store.end_failure(id, "a").await.unwrap();
