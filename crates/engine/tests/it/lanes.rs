@@ -135,7 +135,7 @@ async fn silent_names_that_are_asked_for_delay_no_new_one(backend: Backend) {
     let setup = Setup { backend, concurrency: 4, policy: patient(), resolver, ..Setup::default() };
     let world = World::start(setup).await;
     let mut silent = Vec::new();
-    for n in 0..40 {
+    for n in 0..100 {
         silent.push(world.add(&format!("n{n}.silent.test")).await);
     }
     for id in &silent {
@@ -157,8 +157,8 @@ async fn silent_names_that_are_asked_for_delay_no_new_one(backend: Backend) {
         }
     })
     .await;
-    // A look at each of the silent ones takes six seconds, and there are ten for each place.
-    assert!(began.elapsed() < Duration::from_secs(25), "{:?}", began.elapsed());
+    // A look at each of the silent ones takes several seconds, and there are twenty-five for each place.
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]
