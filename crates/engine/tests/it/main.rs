@@ -19,3 +19,4 @@ mod removal;
 mod renewal;
 mod retry;
 mod scope;
+mod way;
