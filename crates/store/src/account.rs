@@ -130,16 +130,6 @@ pub trait Accounts: Send + Sync {
     /// Forgets who issues what the CA gives: the next chain decides again.
     async fn unpin_issuer(&self, id: AccountId) -> Result<()>;
 
-    /// Nobody calls it: [`CaFailures`](crate::CaFailures) keeps failures by replica.
-    async fn account_failing(&self, _id: AccountId, _failure: &str, _wait: Duration) -> Result<()> {
-        Ok(())
-    }
-
-    /// Nobody calls it: [`CaFailures`](crate::CaFailures) keeps failures by replica.
-    async fn account_answers(&self, _id: AccountId) -> Result<()> {
-        Ok(())
-    }
-
     /// The terms as last seen.
     async fn terms(&self, directory: &str) -> Result<Option<Terms>>;
 

@@ -94,16 +94,6 @@ impl Accounts for FaultyStore {
         self.inner.unpin_issuer(id).await
     }
 
-    async fn account_failing(&self, id: AccountId, failure: &str, wait: Duration) -> Result<()> {
-        self.alive(None)?;
-        self.inner.account_failing(id, failure, wait).await
-    }
-
-    async fn account_answers(&self, id: AccountId) -> Result<()> {
-        self.alive(None)?;
-        self.inner.account_answers(id).await
-    }
-
     async fn terms(&self, directory: &str) -> Result<Option<Terms>> {
         self.alive(None)?;
         self.inner.terms(directory).await

@@ -4,7 +4,7 @@ use super::{Answer, Who, at, working};
 use crate::{Domain, Facts, Note, State};
 
 /// The codes of looks that failed on our side, which say nothing about the customer.
-const OUR_RESOLVER: &str = "dns-resolver-unreachable";
+const OUR_RESOLVER: &str = Note::DNS_RESOLVER_UNREACHABLE;
 const OUR_TARGET: &str = "dns-target-silent";
 
 /// Did the look fail on our side?
