@@ -22,7 +22,7 @@ use crate::{End, Expectation, Finding, Seen, Turn, Verdict, Walk, judge};
 /// How long and how far a look goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// For one question to the resolver, repeated once.
+    /// For one question to the resolver, which is sent again after a third of it, and once more after all of it.
     pub query: Duration,
     /// For all questions of a look to DNS.
     pub look: Duration,
@@ -85,7 +85,7 @@ const MOST_LOOKS: u64 = 1024;
 /// What was answered so long ago says that a resolver is there.
 const LATELY: Duration = Duration::from_secs(5);
 
-/// Of the time for a question, until another server is asked, or the same once more.
+/// Of the time for a question, until another server is asked as well, and the same is asked again.
 const STEPS: u32 = 3;
 
 impl Resolver {

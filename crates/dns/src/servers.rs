@@ -31,7 +31,7 @@ pub(crate) struct Servers {
 /// How long a question takes at most.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// Until the next server is asked, or the only one once more.
+    /// Until the next server is asked as well, and the one that was asked is asked again.
     pub(crate) step: Duration,
     /// For another opinion after a failure.
     pub(crate) opinion: Duration,

@@ -96,6 +96,17 @@ pub struct Terms {
     pub replaced: Option<String>,
 }
 
+impl Terms {
+    /// Changed terms are told for this long.
+    const NEWS: Duration = Duration::from_secs(30 * 24 * 3600);
+
+    /// The terms that these replaced, for as long as that is news.
+    #[must_use]
+    pub fn newly_replaced(&self, now: Timestamp) -> Option<&str> {
+        self.replaced.as_deref().filter(|_| now.since(self.seen_at) <= Self::NEWS)
+    }
+}
+
 /// Accounts, their pause and their budget, and the terms they agreed to.
 #[async_trait]
 pub trait Accounts: Send + Sync {

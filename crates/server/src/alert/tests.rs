@@ -392,5 +392,7 @@ fn changed_terms_are_told_for_a_month() {
     check(&Facts { terms: Some(&terms(1, None)), ..quiet() }, &[]);
     let changed = terms(1, Some("https://ca.example/1"));
     check(&Facts { terms: Some(&changed), ..quiet() }, &["ca-terms-changed"]);
-    check(&Facts { terms: Some(&terms(31, Some("https://ca.example/1"))), ..quiet() }, &[]);
+    let old = |days| terms(days, Some("https://ca.example/1"));
+    check(&Facts { terms: Some(&old(30)), ..quiet() }, &["ca-terms-changed"]);
+    check(&Facts { terms: Some(&old(31)), ..quiet() }, &[]);
 }

@@ -66,9 +66,6 @@ pub(super) async fn kept(store: &SharedStore, acme: &Acme, terms: Option<&str>) 
     failing.into_iter().chain(changed).collect()
 }
 
-/// How long terms that have changed are told.
-const TERMS_ARE_NEWS: Duration = Duration::from_secs(30 * 24 * 3600);
-
 fn changed_terms(known: &Terms, seen: Option<&str>, now: Timestamp) -> Option<Finding> {
     let fix =
         "Read them. acme.agree_terms = true agrees to them too; without it nothing is ordered.";
@@ -76,13 +73,11 @@ fn changed_terms(known: &Terms, seen: Option<&str>, now: Timestamp) -> Option<Fi
         let seen = format!("{after} took the place of {before}, which was agreed to");
         Some(Finding::doubtful("ca terms", seen, fix))
     };
-    match (seen, &known.replaced) {
+    match (seen, known.newly_replaced(now)) {
         (Some(seen), _) if known.agreed_at.is_some() && seen != known.url => {
             changed(&known.url, seen)
         }
-        (_, Some(before)) if now.since(known.seen_at) < TERMS_ARE_NEWS => {
-            changed(before, &known.url)
-        }
+        (_, Some(before)) => changed(before, &known.url),
         _ => None,
     }
 }
@@ -171,6 +166,8 @@ mod tests {
             seen.starts_with("https://ca.test/2 took the place of https://ca.test/1"),
             "{seen}"
         );
+        // As long as the alert stands.
+        assert!(told(&known(true, before, 30), same).is_some());
         assert_eq!(told(&known(true, before, 31), same), None);
     }
 }

@@ -11,9 +11,6 @@ use crate::{facts::is_asked, view::ca_host};
 /// A CA may be away for this long.
 const CA_FAILING: Duration = Duration::from_secs(60);
 
-/// Changed terms are told for this long.
-const TERMS_ARE_NEWS: Duration = Duration::from_secs(30 * 24 * 3600);
-
 /// The CA gives no orders, or nobody here can reach it: told once it has lasted.
 pub(in crate::alert) fn ca_fails(account: &Account, now: Timestamp) -> Option<Alert> {
     let since = account.failing_since.filter(|since| now.since(*since) >= CA_FAILING)?;
@@ -40,10 +37,7 @@ pub(in crate::alert) fn ca_fails(account: &Account, now: Timestamp) -> Option<Al
 
 /// Terms that took the place of others that had been agreed to.
 pub(in crate::alert) fn other_terms(terms: &Terms, now: Timestamp) -> Option<Alert> {
-    let before = terms.replaced.as_deref()?;
-    if now.since(terms.seen_at) > TERMS_ARE_NEWS {
-        return None;
-    }
+    let before = terms.newly_replaced(now)?;
     Some(Alert {
         code: "ca-terms-changed",
         severity: Severity::Warning,
