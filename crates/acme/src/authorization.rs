@@ -143,7 +143,9 @@ impl Session {
             kinds(preferred).iter().find_map(|(wanted, kind)| Some((*kind, offered(wanted)?)));
         let Some((kind, challenge)) = chosen else {
             let kinds = state.challenges.iter().map(|challenge| name(&challenge.r#type));
-            return Err(Error::NoChallenge(kinds.collect::<Vec<_>>().join(", ")));
+            let kinds = kinds.collect::<Vec<_>>().join(", ");
+            let offered = if kinds.is_empty() { "none at all" } else { &kinds };
+            return Err(Error::NoChallenge(offered.to_owned()));
         };
         // It becomes part of a path, and of what every replica looks up.
         if !is_token(&challenge.token) {

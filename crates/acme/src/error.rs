@@ -185,13 +185,11 @@ impl Error {
             Self::Shared(error) => error.class(),
             Self::Unreachable { .. } => Class::Unavailable(self.noted(Note::CA_UNREACHABLE)),
             Self::NotAcme { .. } => Class::Unavailable(self.noted(Note::CA_NOT_ACME)),
-            // An account or a proxy that answers so may answer everybody so; whether it is one name, others tell.
-            Self::Malformed { at: Point::ACME_NEW_ORDER, .. } => {
+            // A gateway that answers so answers everybody so; whether it is one order alone, others tell.
+            Self::Malformed { at, .. }
+                if *at == Point::ACME_NEW_ORDER || is_before_the_certificate(*at) =>
+            {
                 Class::Unavailable(self.noted(Note::CA_NOT_ACME))
-            }
-            // An order that cannot be read is of no use, and costs less to make again than to wait for.
-            Self::Malformed { at, .. } if is_before_the_certificate(*at) => {
-                Class::OrderGone(self.noted("acme-malformed"))
             }
             Self::Malformed { .. } => Class::Trouble(self.noted("acme-malformed")),
             // An order that leads nowhere is spent; that it was finalized can only be where its certificate is looked for.
@@ -211,7 +209,7 @@ impl Error {
             Self::UnknownProfile { .. } => Class::Trouble(self.noted("acme-profile")),
             // The order is good, and so is its certificate, soon.
             Self::WrongCertificate(BadCertificate::NotYetValid { .. }) => {
-                Class::Trouble(self.noted("wrong-certificate"))
+                Class::Trouble(self.noted("certificate-early"))
             }
             Self::WrongCertificate(_) => Class::OrderGone(self.noted("wrong-certificate")),
             Self::Untrusted(Untrusted::Incomplete { .. }) => {

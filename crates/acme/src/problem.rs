@@ -10,6 +10,15 @@ use serde_json::Value;
 
 const PREFIX: &str = "urn:ietf:params:acme:error:";
 
+/// Types that web servers and gateways of every kind give: they stand for the status, and for no ACME server.
+const GENERIC: [&str; 5] = [
+    "about:blank",
+    "https://tools.ietf.org/html/rfc",
+    "https://www.rfc-editor.org/rfc/",
+    "https://datatracker.ietf.org/doc/html/rfc",
+    "https://httpstatuses.",
+];
+
 /// What the CA says is wrong.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Problem {
@@ -42,6 +51,13 @@ impl Problem {
         let problem = Self::from_value(&value);
         let says_nothing = Self { instance: None, ..problem.clone() } == Self::default();
         (!says_nothing).then_some(problem)
+    }
+
+    /// Could any server have sent it, whatever it was asked? An ACME server says of what type a problem is.
+    #[must_use]
+    pub fn is_generic(&self) -> bool {
+        let says_nothing = self.kind.is_empty() && self.subproblems.is_empty();
+        says_nothing || GENERIC.iter().any(|generic| self.kind.starts_with(generic))
     }
 
     fn from_value(value: &Value) -> Self {

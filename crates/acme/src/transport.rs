@@ -263,8 +263,8 @@ fn no_acme_answer(status: StatusCode, headers: &HeaderMap, body: &Bytes) -> Opti
     let number = status.as_u16();
     match status.is_success() {
         true if is_page => Some(format!("it is a web page [{number} {reason}]")),
-        false if !said_by_status && Problem::parse(body).is_none() => {
-            let what = if is_page { "a web page" } else { "no problem document" };
+        false if !said_by_status && Problem::parse(body).is_none_or(|it| it.is_generic()) => {
+            let what = if is_page { "a web page" } else { "no problem of ACME's" };
             Some(format!("it said {number} {reason}, with {what}"))
         }
         _ => None,

@@ -99,9 +99,9 @@ impl Ca {
         let Ordered { name, key, now } = *ordered;
         let pair = check_pair(name, chain_pem, key, now).map_err(unfit)?;
         match judge(&pair.chain_pem, Anchors::Roots(self.0.trust.roots()), name, now) {
-            Ok(()) => {
+            Ok(until) => {
                 self.note_known_roots().await;
-                Ok(pair)
+                Ok(Pair { until, ..pair })
             }
             Err(why) if self.0.trust.may_pin => self.pinned(pair, ordered, why).await,
             Err(why) => Err(Error::Untrusted(why)),
@@ -157,7 +157,7 @@ impl Ca {
             }
         };
         match Pin::parse(&kept) {
-            Some(pin) => fits(&pin).map(|()| pair),
+            Some(pin) => fits(&pin).map(|until| Pair { until, ..pair.clone() }),
             None => Err(Error::Untrusted(why)),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use holdfast_gateway::{client, files, listener};
@@ -345,6 +346,24 @@ impl Error {
             Self::Unconfigurable(_) => "edge-configuration",
             Self::Tls { .. } => "edge-tls",
         }
+    }
+}
+
+impl Error {
+    /// Is it that nothing can be written below this directory, whatever the file?
+    pub(crate) fn is_disk_of(&self, directory: &Path) -> bool {
+        use std::io::ErrorKind::{
+            PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
+        };
+        let (path, kind) = match self {
+            Self::File { path, source } => (Path::new(path), source.kind()),
+            Self::Disk { source: files::Error::Write { path, source } } => {
+                (path.as_path(), source.kind())
+            }
+            _ => return false,
+        };
+        let kinds = [PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull];
+        path.parent() == Some(directory) && kinds.contains(&kind)
     }
 }
 

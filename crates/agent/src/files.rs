@@ -225,18 +225,21 @@ impl Target for FilesTarget {
             .map(|(at, change)| async move { (at, self.put(change, bundles, place).await) });
         let puts: Vec<_> = stream::iter(puts.collect::<Vec<_>>()).buffered(WRITES).collect().await;
         let mut results: Vec<_> = changes.iter().map(|_| Ok(())).collect();
+        let mut broken = None;
         for (at, put) in puts {
             match (put?, results.get_mut(at)) {
                 (Ok((name, print, needed)), _) => {
                     self.chains.keep(&name, print.sha256, &needed);
                     held.insert(name, print);
                 }
+                // The edge as a whole is out of order, and not this name.
+                (Err(error), _) if error.is_disk_of(&self.config.directory) => broken = Some(error),
                 (Err(error), Some(result)) => *result = Err(error.note()),
                 (Err(_), None) => {}
             }
         }
         self.end(&mut state).await?;
-        Ok(results)
+        broken.map_or(Ok(results), Err)
     }
 
     async fn withdraw(&self, names: &[Hostname]) -> Result<Vec<Result<(), Note>>> {

@@ -50,10 +50,39 @@ struct Way {
     record: CaRecord,
     /// For whom an order was last refused in words that nobody knows, and how many orders the CA had made by then.
     unexplained: Option<(DomainId, u64)>,
+    /// The only name that the CA has failed since it last made an order, and how often.
+    alone: Option<(DomainId, u32)>,
     /// How often everybody had to wait.
     refusals: u64,
     /// Has the CA made no order since the account last had to wait?
     in_doubt: bool,
+}
+
+/// Whom a failure of the CA to make an order concerns, as far as is known.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Concerns {
+    /// Perhaps everybody: the first name that fails since an order was made.
+    Unclear,
+    /// Perhaps this name alone, which failed so often before: no other has, or others got through.
+    Name(u32),
+    /// More than one name.
+    Everybody,
+}
+
+impl Way {
+    fn concerns(&mut self, domain: DomainId) -> Concerns {
+        let is_suspect = self.record.is_suspect(domain, State::AcmeOrdering);
+        let (only, times) = self.alone.get_or_insert((domain, 0));
+        if *only != domain {
+            return if is_suspect { Concerns::Name(1) } else { Concerns::Everybody };
+        }
+        let before = *times;
+        *times = times.saturating_add(1);
+        match before {
+            0 if !is_suspect => Concerns::Unclear,
+            before => Concerns::Name(before),
+        }
+    }
 }
 
 impl WayToCa {
@@ -111,7 +140,10 @@ impl WayToCa {
     /// The CA made an order.
     pub(crate) async fn ordered(&self, shared: &Shared, domain: DomainId) {
         self.is_open();
-        self.way().in_doubt = false;
+        {
+            let mut way = self.way();
+            (way.in_doubt, way.alone) = (false, None);
+        }
         self.got_through(shared, domain, State::AcmeOrdering).await;
     }
 
@@ -159,6 +191,31 @@ impl WayToCa {
         }
     }
 
+    /// Whom does it concern that the CA made no order for this name?
+    pub(crate) fn concerns(&self, domain: DomainId) -> Concerns {
+        self.way().concerns(domain)
+    }
+
+    /// This name waits, and others are asked for. Gives how long, no longer than the CA asked for.
+    pub(crate) async fn set_aside(
+        &self,
+        shared: &Shared,
+        times: u32,
+        after: Option<Duration>,
+        note: &Note,
+    ) -> Timestamp {
+        let wait = match after {
+            Some(after) => {
+                let longest = LONGEST_WAIT.saturating_mul(1 << times.min(16));
+                WaitScope::Server.bounded(Some(after)).min(longest)
+            }
+            None => FIRST_WAIT.saturating_mul(1 << times.min(16)).min(LONGEST_WAIT),
+        };
+        self.way().record.note(State::AcmeOrdering);
+        fails(shared, note, wait).await;
+        shared.clock.now().plus(wait)
+    }
+
     /// It failed here: this replica stays away for a while, and says why. Gives when to ask again.
     pub(crate) async fn failed(&self, shared: &Shared, note: &Note) -> Instant {
         // Those who were under way together fail together: that is one failure.
@@ -193,11 +250,16 @@ impl WayToCa {
             return at - now;
         }
         // What it asked for may be about one name: others are tried before all of it has passed.
-        let failures = self.way().failures;
-        let longest = LONGEST_WAIT.saturating_mul(1 << failures.min(16));
+        let longest = match self.way().failures {
+            0 => FIRST_WAIT,
+            failures => LONGEST_WAIT.saturating_mul(1 << (failures - 1).min(16)),
+        };
         let wait = WaitScope::Server.bounded(Some(after)).min(longest);
         self.close_for(wait);
-        self.way().failures = failures.saturating_add(1);
+        {
+            let mut way = self.way();
+            way.failures = way.failures.saturating_add(1);
+        }
         tracing::warn!(code = %note.code, detail = %note.detail, wait_s = wait.as_secs(), "the CA limits this replica");
         self.way().record.note(State::AcmeOrdering);
         fails(shared, note, wait).await;
@@ -366,6 +428,22 @@ mod tests {
             drop(first);
             assert_eq!(second.await.is_none(), refused);
         }
+    }
+
+    #[test]
+    fn one_name_that_the_ca_fails_is_set_aside_until_another_fails_too() {
+        use Concerns::{Everybody, Name, Unclear};
+        let (mut way, odd, other) = (Way::default(), DomainId::new(), DomainId::new());
+        assert_eq!([way.concerns(odd), way.concerns(odd)], [Unclear, Name(1)]);
+        assert_eq!([way.concerns(other), way.concerns(odd)], [Everybody, Name(2)]);
+        // An order was made.
+        way.alone = None;
+        assert_eq!(way.concerns(other), Unclear);
+        // It fails again after others got through.
+        way.record.is_its_own(odd, AT);
+        way.record.done(DomainId::new(), AT);
+        way.record.is_its_own(odd, AT);
+        assert_eq!(way.concerns(odd), Name(1));
     }
 
     /// Two names that the CA refuses, each now and then, do not stop the others.

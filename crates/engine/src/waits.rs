@@ -6,7 +6,7 @@ use std::time::Duration;
 use holdfast_model::{Domain, Note, Outcome, State, Timestamp, WaitScope};
 use holdfast_store::{AccountId, CaWait, Error};
 
-use crate::dispatch::Shared;
+use crate::{account::Concerns, dispatch::Shared};
 
 /// The code of a wait that was noted before, as a cause.
 const RATE_LIMITED: &str = "acme-rate-limited";
@@ -41,19 +41,29 @@ pub(crate) enum Waits {
 pub(crate) async fn begin(shared: &Shared, domain: &Domain, said: &NotNow) -> Waits {
     let now = shared.clock.now();
     match said.scope {
+        // In the middle of an order it may be about that order: new ones are asked for, and tell.
+        WaitScope::Account if domain.state != State::AcmeOrdering => {
+            Waits::Name(now.plus(said.scope.bounded(said.after)))
+        }
         WaitScope::Account => {
             let wait = said.scope.bounded(said.after);
             shared.way.account_waits(shared, wait, &said.note).await;
             Waits::Everybody(now.plus(wait))
         }
-        // In the middle of an order it may be about that order: new ones are asked for, and tell.
         WaitScope::Server if domain.state != State::AcmeOrdering => {
             Waits::Replica(now.plus(said.scope.bounded(said.after)))
         }
         // Where others get through meanwhile, it is this name that the CA cannot do.
         WaitScope::Server if !shared.way.is_its_own(domain.id, domain.state) => {
-            let wait = shared.way.sent_away(shared, said.after, &said.note).await;
-            Waits::Replica(now.plus(wait))
+            match shared.way.concerns(domain.id) {
+                Concerns::Name(times) => {
+                    Waits::Name(shared.way.set_aside(shared, times, said.after, &said.note).await)
+                }
+                Concerns::Unclear | Concerns::Everybody => {
+                    let wait = shared.way.sent_away(shared, said.after, &said.note).await;
+                    Waits::Replica(now.plus(wait))
+                }
+            }
         }
         WaitScope::Server => Waits::Name(hold(shared, domain, WaitScope::Unknown, said).await),
         WaitScope::Unknown => {

@@ -287,7 +287,9 @@ impl Step<'_> {
     fn outage(&self, lasting: State, outcome: &Outcome) -> Transition {
         let (outage, note) = (&self.policy.outage, outcome.note().cloned());
         if self.stayed() >= outage.within {
-            return self.fail(lasting, note, false);
+            // What cannot have been finalized is made again: it may be this order that the CA cannot go on with.
+            let may_have_issued = self.domain.state == State::CertificateDownloading;
+            return self.fail(lasting, note, !may_have_issued);
         }
         let own = jittered(outage.delay(self.stayed()), self.domain.id, self.domain.attempt);
         let asked = outcome.not_before().map(|at| at.since(self.now)).unwrap_or_default();

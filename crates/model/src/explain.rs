@@ -57,12 +57,22 @@ const POISON: u32 = 20;
 pub fn explain(domain: &Domain, facts: &Facts) -> Explanation {
     let answer = special(domain, facts).unwrap_or_else(|| ordinary(domain, facts));
     Explanation {
-        summary: answer.summary,
+        summary: with_expiry(domain, facts, answer.summary),
         cause: answer.cause,
         fix: answer.fix,
         who: answer.who,
         next_attempt_at: answer.next_attempt_at.or(domain.next_attempt_at),
         checks: facts.checks.clone(),
+    }
+}
+
+/// Whatever keeps the next certificate away, that the one before has ended is said with it.
+fn with_expiry(domain: &Domain, facts: &Facts, summary: String) -> String {
+    let end = domain.certificate.as_ref().map(|certificate| certificate.not_after);
+    let is_told = domain.state == State::Active || domain.removing_since.is_some();
+    match end.filter(|end| !is_told && facts.now.is_some_and(|now| now >= *end)) {
+        Some(end) => format!("{summary} Its certificate expired at {end}: visitors are refused."),
+        None => summary,
     }
 }
 
@@ -112,7 +122,12 @@ fn special(domain: &Domain, facts: &Facts) -> Option<Answer> {
             let (edge, words) = (&trouble.edge, &trouble.note.detail);
             summary = format!("{name} is being removed; `{edge}` has not dropped it: {words}");
         }
-        let fix = "Nothing: the name is free once the live edges dropped it, or after an hour.";
+        let fix = match domain.revoke_on_removal {
+            true => {
+                "Nothing: the name is free once the live edges dropped it, or after an hour, and the CA revoked its certificate, or after a day."
+            }
+            false => "Nothing: the name is free once the live edges dropped it, or after an hour.",
+        };
         return Some(Answer::new(Who::Holdfast, "removing", summary, fix));
     }
     if let Some(state) = &domain.foreign_state {

@@ -71,6 +71,11 @@ pub enum BadCertificate {
         /// What it covers.
         covers: String,
     },
+    /// Not for servers.
+    #[error(
+        "the certificate's key usage does not allow signatures (digitalSignature), so visitors refuse it; give one for TLS servers"
+    )]
+    WrongUsage,
     /// Too early.
     #[error(
         "the certificate is valid only from {from}, now is {now}; import it then, or give one that is valid"

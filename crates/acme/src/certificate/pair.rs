@@ -20,6 +20,8 @@ pub struct Pair {
     pub chain_pem: String,
     /// PKCS #8 PEM, whatever form was given.
     pub key: Secret,
+    /// Until when visitors can verify it, as far as is known: the leaf's end, or that of an issuer which ends before.
+    pub until: Timestamp,
 }
 
 /// Checks that a chain and a key can serve a name now.
@@ -37,12 +39,22 @@ pub fn check_pair(
     let leaf = certificates.first().ok_or(BadCertificate::NoCertificate)?;
     check_name(name, leaf)?;
     check_time(leaf, now)?;
+    check_usage(leaf)?;
     let key = PrivateKey::parse_pem(key)?;
     if key.public() != leaf.public_key().subject_public_key.data.as_ref() {
         return Err(BadCertificate::KeyMismatch(covers(&names(leaf))));
     }
     check_links(&certificates)?;
-    Ok(Pair { chain_pem: chain.to_pem(), key: key.to_pem() })
+    let until = moment(leaf.validity().not_after);
+    Ok(Pair { chain_pem: chain.to_pem(), key: key.to_pem(), until })
+}
+
+/// A server proves that it has the key by a signature.
+fn check_usage(leaf: &X509Certificate<'_>) -> Result<(), BadCertificate> {
+    match leaf.key_usage() {
+        Ok(Some(usage)) if !usage.value.digital_signature() => Err(BadCertificate::WrongUsage),
+        _ => Ok(()),
+    }
 }
 
 fn check_name(name: &Hostname, leaf: &X509Certificate<'_>) -> Result<(), BadCertificate> {

@@ -108,13 +108,13 @@ impl Roots {
     }
 }
 
-/// May this chain be deployed?
+/// May this chain be deployed? Gives until when it verifies: an intermediate may end before the leaf.
 pub(crate) fn judge(
     chain_pem: &str,
     anchors: Anchors<'_>,
     name: &Hostname,
     now: Timestamp,
-) -> Result<(), Untrusted> {
+) -> Result<Timestamp, Untrusted> {
     let chain = Chain::parse(chain_pem).map_err(Untrusted::Broken)?;
     let certificates = chain.certificates().map_err(Untrusted::Broken)?;
     let at = within_leeway(&certificates, now);
@@ -142,7 +142,7 @@ fn verified(
     roots: Roots,
     name: &Hostname,
     at: Timestamp,
-) -> Result<(), Untrusted> {
+) -> Result<Timestamp, Untrusted> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = WebPkiServerVerifier::builder_with_provider(roots.0, provider)
         .build()
@@ -155,17 +155,31 @@ fn verified(
         .map_err(|_| Untrusted::Invalid(format!("`{name}` is no name for TLS")))?;
     let seconds = u64::try_from(at.as_micros() / 1_000_000).unwrap_or_default();
     let at = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
-    match verifier.verify_server_cert(leaf, others, &name, &[], at) {
-        Ok(_) => Ok(()),
+    let verify = |others| verifier.verify_server_cert(leaf, others, &name, &[], at);
+    // What a visitor needs is the shortest part that leads to a root; what comes after it may have ended long ago.
+    let needed =
+        (0..=others.len()).find(|&n| others.get(..n).is_some_and(|part| verify(part).is_ok()));
+    if let Some(needed) = needed {
+        let ends = certificates.iter().take(needed + 1).map(|one| moment(one.validity().not_after));
+        return ends.min().ok_or(Untrusted::Broken(BadCertificate::NoCertificate));
+    }
+    match verify(others) {
+        Ok(_) => Err(Untrusted::Invalid("it verifies and does not".to_owned())),
         Err(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
             let issuer = issuer_of_last(certificates);
-            match others.is_empty() {
+            match others.is_empty() && !is_self_issued(certificates) {
                 true => Err(Untrusted::Incomplete { issuer }),
                 false => Err(Untrusted::UnknownIssuer { issuer }),
             }
         }
         Err(error) => Err(Untrusted::Invalid(error.to_string())),
     }
+}
+
+/// Does the last certificate name itself as its issuer? Then nothing is missing above it.
+fn is_self_issued(certificates: &[X509Certificate<'_>]) -> bool {
+    let last = certificates.last();
+    last.is_some_and(|last| last.issuer().as_raw() == last.subject().as_raw())
 }
 
 /// The time at which it is looked at: what was made just now, by a clock that is a little ahead, is valid now.
@@ -234,7 +248,7 @@ impl Pin {
     /// Which certificate, beside the leaf, is one of its issuer.
     fn place_in(&self, certificates: &[X509Certificate<'_>]) -> Result<usize, Untrusted> {
         let issuer = || issuer_of_last(certificates);
-        if certificates.len() < 2 {
+        if certificates.len() < 2 && !is_self_issued(certificates) {
             return Err(Untrusted::Incomplete { issuer: issuer() });
         }
         let others = certificates.iter().enumerate().skip(1);
@@ -304,12 +318,36 @@ mod tests {
         Roots::new(Roots::parse(&pem).unwrap().iter())
     }
 
-    fn judged(chain: &str, anchors: Anchors<'_>) -> Result<(), Untrusted> {
+    fn judged(chain: &str, anchors: Anchors<'_>) -> Result<Timestamp, Untrusted> {
         judged_at(chain, anchors, Timestamp::from_seconds(NOW))
     }
 
-    fn judged_at(chain: &str, anchors: Anchors<'_>, now: Timestamp) -> Result<(), Untrusted> {
+    fn judged_at(
+        chain: &str,
+        anchors: Anchors<'_>,
+        now: Timestamp,
+    ) -> Result<Timestamp, Untrusted> {
         judge(chain, anchors, &Hostname::parse("shop.example.com").unwrap(), now)
+    }
+
+    #[test]
+    fn a_chain_is_good_until_the_first_of_what_it_needs_ends() {
+        let (known, old) = (root("Known"), root("Old"));
+        let mut ending = params("Intermediate");
+        ending.not_after = at(10);
+        let ending =
+            CertifiedIssuer::signed_by(ending, KeyPair::generate().unwrap(), &known).unwrap();
+        let lasting = below("Intermediate", &known);
+        let roots = roots(&[&known]);
+        let until = |chain: &str| judged(chain, Anchors::Roots(&roots)).unwrap();
+        let day = |day: u64| Timestamp::from_seconds(NOW).plus(Duration::from_secs(day * DAY));
+        assert_eq!(until(&(leaf(&lasting) + &lasting.pem())), day(89));
+        assert_eq!(until(&(leaf(&ending) + &ending.pem())), day(10));
+        // What comes after a part that leads to a root is not needed.
+        let mut cross = params("Known");
+        cross.not_after = at(5);
+        let cross = cross.signed_by(known.key(), &old).unwrap().pem();
+        assert_eq!(until(&(leaf(&lasting) + &lasting.pem() + &cross)), day(89));
     }
 
     #[test]

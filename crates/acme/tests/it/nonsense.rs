@@ -103,16 +103,28 @@ async fn an_order_that_makes_no_sense_is_not_kept_for_ever() {
     ca.account().await.unwrap();
     let url = scripted.url("/some-order");
     let malformed = r#"{"type":"urn:ietf:params:acme:error:malformed","detail":"no such thing"}"#;
-    for (status, body) in [(200, "{}"), (200, r#"{"status":"odd"}"#), (400, malformed)] {
+    let outage = ("unavailable", None, "ca-not-acme");
+    for (status, body, expected) in [
+        (200, "{}", outage),
+        (200, r#"{"status":"odd"}"#, outage),
+        (200, r#"{"status":"maintenance"}"#, outage),
+        (403, r#"{"detail":"Forbidden"}"#, outage),
+        (400, r#"{"type":"about:blank","title":"Bad Request"}"#, outage),
+        (
+            404,
+            r#"{"type":"https://tools.ietf.org/html/rfc9110#section-15.5.5","title":"Not Found","status":404}"#,
+            outage,
+        ),
+        (400, malformed, ("order-gone", None, "acme-malformed")),
+    ] {
         scripted.say_at("/some-order", line(status, &[], body));
         let error = ca.proof(&url).await.unwrap_err();
-        assert_eq!(said(&error.class()), ("order-gone", None, "acme-malformed"), "{body}");
+        assert_eq!(said(&error.class()), expected, "{body}");
         let error = ca.certificate(&url).await.unwrap_err();
         assert_eq!(error.stuck(), Some(Stuck::Nonsense), "{body}");
     }
     scripted.say_at("/some-order", line(200, &[], "<html>"));
     let error = ca.certificate(&url).await.unwrap_err();
-    let outage = ("unavailable", None, "ca-not-acme");
     assert_eq!((said(&error.class()), error.stuck()), (outage, Some(Stuck::Nonsense)));
     let elsewhere = ca.certificate("https://elsewhere.example/order").await.unwrap_err();
     assert_eq!(elsewhere.stuck(), Some(Stuck::Gone));

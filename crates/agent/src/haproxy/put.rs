@@ -14,6 +14,7 @@ mod beside;
 mod listing;
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -143,7 +144,13 @@ impl Putting<'_> {
             for (at, written) in group {
                 match written {
                     Ok(written) => self.load(at, written).await?,
-                    Err(error) => self.refuse(at, error.note()),
+                    Err(error) => {
+                        self.refuse(at, error.note());
+                        // The edge as a whole is out of order, and not this name.
+                        if error.is_disk_of(Path::new(&self.disk.directory)) {
+                            self.missing.get_or_insert(error);
+                        }
+                    }
                 }
             }
             // While the list is being written there is no hurry, and each writing costs. What was refused is not to stay on disk.

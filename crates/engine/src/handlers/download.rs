@@ -4,12 +4,17 @@
 //! An order in this state may have been finalized, so a new one may be a second certificate. What may pass is waited for: the same
 //! order is tried on the ladder, and given up once it has been so for a while.
 
+use std::time::Duration;
+
 use holdfast_acme::{Class, OrderStatus, Stuck, certificate};
 use holdfast_model::{Domain, Note, Outcome, Policy, Timestamp};
 use holdfast_store::{Claimed, Error, NewCertificate, Order, OrderTrouble, Products, Secret};
 
 use super::{Step, challenge, got_through, nothing_journaled, refusal};
 use crate::dispatch::Shared;
+
+/// How long an order may stay pending although its name is proven.
+const PENDING: Duration = Duration::from_secs(60);
 
 pub(super) async fn fetch(shared: &Shared, claimed: &Claimed) -> Result<Step, Error> {
     let Some(order) = challenge::order(shared, claimed).await? else {
@@ -38,12 +43,22 @@ pub(super) async fn fetch(shared: &Shared, claimed: &Claimed) -> Result<Step, Er
             let retry_after = retry_after.map(|wait| shared.clock.now().plus(wait));
             Outcome::OrderProcessing { retry_after }.into()
         }
-        // The CA has seen the proof and not drawn the conclusion yet.
+        // The CA has seen the proof and not drawn the conclusion yet. It never will if it said so by mistake: then nothing was issued.
+        Ok(OrderStatus::Pending) if stayed(shared, domain) >= PENDING => still_pending().into(),
         Ok(OrderStatus::Pending | OrderStatus::Ready) => {
             Outcome::OrderProcessing { retry_after: None }.into()
         }
         Err(error) => failed(shared, domain, trouble.as_ref(), &error).await,
     })
+}
+
+fn stayed(shared: &Shared, domain: &Domain) -> Duration {
+    shared.clock.now().since(shared.clock.retold(domain).entered_at)
+}
+
+fn still_pending() -> Outcome {
+    let detail = "the CA called the name proven, and its order stays pending; another one is made";
+    Outcome::OrderGone { note: Note::new("acme-order-gone", detail) }
 }
 
 /// What was journaled before any of this.
@@ -72,7 +87,8 @@ impl Journal {
     ) -> Result<NewCertificate, holdfast_acme::Error> {
         let (name, now) = (&claimed.domain.name, shared.clock.now());
         let pair = shared.ca.certificate_for(&self.url, name, &self.key, now).await?;
-        let summary = certificate::facts(&pair.chain_pem, shared.ca.directory())?;
+        let mut summary = certificate::facts(&pair.chain_pem, shared.ca.directory())?;
+        summary.not_after = summary.not_after.min(pair.until);
         Ok(NewCertificate { chain_pem: pair.chain_pem, key: self.key, summary })
     }
 }

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::{Step, challenge, sealed_or_lost};
 use crate::{
+    account::Concerns,
     dispatch::Shared,
     waits::{self, NotNow, Waits},
 };
@@ -53,12 +54,28 @@ async fn refused(shared: &Shared, domain: &Domain, error: &holdfast_acme::Error)
                 Waits::Name(until) => Outcome::Deferred { until, note: said.note },
             }
         }
-        Class::AccountUnusable(note) | Class::ActionRequired(note) => {
+        Class::AccountUnusable(note) => {
             shared.way.stopped(shared, &note).await;
             Outcome::CaWaits
         }
+        Class::ActionRequired(note) => {
+            let times = match shared.way.concerns(domain.id) {
+                Concerns::Everybody => {
+                    shared.way.stopped(shared, &note).await;
+                    return Outcome::CaWaits;
+                }
+                Concerns::Unclear => 0,
+                Concerns::Name(times) => times,
+            };
+            let until = shared.way.set_aside(shared, times, None, &note).await;
+            Outcome::Deferred { until, note }
+        }
         // Nobody answered, or somebody who could not.
         Class::Unavailable(note) if !shared.way.is_its_own(domain.id, State::AcmeOrdering) => {
+            if let Concerns::Name(times) = shared.way.concerns(domain.id) {
+                let until = shared.way.set_aside(shared, times, None, &note).await;
+                return Outcome::Deferred { until, note };
+            }
             let until = shared.way.failed(shared, &note).await;
             let wait = until.saturating_duration_since(Instant::now());
             away(shared, domain, shared.clock.now().plus(wait), note)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holdfast_model::{Domain, Policy, State, Wanted};
-use holdfast_testkit::{Endpoint, Lie, run_sql};
+use holdfast_testkit::{Endpoint, Lie, eventually, run_sql};
 use serde_json::Value;
 
 use crate::kit::{Backend, Setup, World, actor, patient, quick};
@@ -124,13 +124,35 @@ async fn an_authorization_that_makes_no_sense_costs_one_order() {
     assert_eq!(world.finalized().await["shop.test"], 1);
 }
 
+/// The CA says at once that the name is proven, and does not hold to it.
+#[tokio::test]
+async fn an_order_that_was_called_ready_by_mistake_is_made_again() {
+    let world = start(Backend::Sqlite, quick()).await;
+    let ready = |order: &str| order.replace("\"pending\"", "\"valid\"");
+    world.lying().tell(Lie::about(Endpoint::Authorization).nth(1).text(ready));
+    let id = world.add("shop.test").await;
+    world.reaches(id, State::CertificateDownloading).await;
+    let gone = eventually(Duration::from_secs(150), "to be given up", async || {
+        let domain = world.domain(id).await;
+        if domain.state.is_failure() || domain.state == State::Active {
+            return Ok(());
+        }
+        Err(domain.state)
+    });
+    gone.await;
+    world.reaches(id, State::Active).await;
+    let history = world.history(id).await;
+    assert!(history.contains(&State::AcmeOrderFailed), "{history:?}");
+    assert_eq!(world.finalized().await["shop.test"], 1);
+}
+
 /// It is downloaded until its chain verifies, with one order, and what is served meanwhile is the certificate of before.
 #[tokio::test]
 async fn a_chain_that_leads_nowhere_is_not_deployed_over_a_good_one() {
     for (fault, cause) in [
         ("truncated-chain", "incomplete-chain"),
         ("foreign-certificate", "untrusted-chain"),
-        ("self-signed", "incomplete-chain"),
+        ("self-signed", "untrusted-chain"),
     ] {
         let world = start(Backend::Sqlite, quick()).await;
         let id = world.add("shop.test").await;
@@ -217,7 +239,7 @@ async fn a_certificate_that_has_expired_is_ordered_anew_and_one_to_come_is_waite
     world.reaches(late, State::Active).await;
     let early = world.add("early.test").await;
     let failed = world.reaches(early, State::CertificateDownloadFailed).await;
-    assert_eq!((code(&failed), failed.order_open), ("wrong-certificate", true));
+    assert_eq!((code(&failed), failed.order_open), ("certificate-early", true));
     let order = world.store.open_order(early).await.unwrap().unwrap();
     assert_eq!(order.trouble.unwrap().kind, "early");
 }

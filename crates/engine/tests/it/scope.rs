@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holdfast_model::{Domain, DomainId, State, WaitScope, Wanted};
-use holdfast_testkit::eventually;
+use holdfast_testkit::{Endpoint, Lie, eventually};
 
 use crate::kit::{Backend, Setup, World, actor, name, new, patient};
 
@@ -201,4 +201,54 @@ async fn a_limit_of_our_address_costs_no_name_anything() {
         assert!(!history.iter().any(|state| state.is_failure()), "{history:?}");
     }
     assert_eq!(world.struck("address-limit"), 0, "the fault never struck three times");
+}
+
+/// The first that fails may be the CA's failing for all; the second time it is set aside, whatever it was told.
+#[tokio::test]
+async fn a_name_that_is_sent_away_alone_keeps_no_other_waiting() {
+    for status in [503, 429] {
+        let setup = Setup { policy: patient(), lying: true, issuer_root: true, ..Setup::default() };
+        let world = World::start(setup).await;
+        let lie = Lie::about(Endpoint::NewOrder).status(status).body("<html>busy");
+        let lie = lie.header("retry-after", "3600");
+        world.lying().tell(lie);
+        let odd = world.add("odd.test").await;
+        world.reaches_when(odd, "to be set aside", is_deferred).await;
+        world.lying().be_honest();
+        let good = world.add("good.test").await;
+        world.reaches(good, State::Active).await;
+        assert!(is_deferred(&world.domain(odd).await), "{status}");
+    }
+}
+
+/// What the CA wants done for one name stops no other.
+#[tokio::test]
+async fn a_name_that_alone_wants_something_done_stops_no_other() {
+    let world = start(Backend::Sqlite).await;
+    world.devnet.faults().set("action-required", "1", None).unwrap();
+    let odd = world.add("odd.test").await;
+    world.reaches_when(odd, "to be set aside", is_deferred).await;
+    world.devnet.faults().clear_all();
+    let good = world.add("good.test").await;
+    world.reaches(good, State::Active).await;
+    assert!(!is_paused(&world).await);
+}
+
+/// A limit that is met in the middle of one order makes that order wait.
+#[tokio::test]
+async fn an_account_limit_at_a_challenge_keeps_no_order_from_being_made() {
+    let setup = Setup { policy: patient(), lying: true, issuer_root: true, ..Setup::default() };
+    let world = World::start(setup).await;
+    let words = "Quota exceeded for quota metric 'Requests' and limit 'Requests per minute', for account. Try again in 55.47s";
+    world.lying().tell(Lie::about(Endpoint::Challenge).problem(429, "rateLimited", words));
+    let odd = world.add("odd.test").await;
+    world
+        .reaches_when(odd, "to wait", |domain| {
+            domain.last_error.as_ref().is_some_and(|note| note.code == "acme-rate-limited")
+        })
+        .await;
+    world.lying().be_honest();
+    assert!(!is_paused(&world).await);
+    let good = world.add("good.test").await;
+    world.reaches(good, State::Active).await;
 }

@@ -44,7 +44,8 @@ enum Verb {
         #[arg(long = "for", value_name = "TIME", value_parser = time)]
         time: Option<Duration>,
     },
-    /// Lift every pause of a CA, also one that the CA asked for
+    /// Order again: lift the pause set by hand and what the CA asked of the account. What it asked of single names stays:
+    /// `holdfast domain retry NAME`
     Resume {
         /// The CA, as `holdfast ca list` names it
         name: String,

@@ -75,7 +75,7 @@ pub(super) fn remedy(note: &Note) -> (Who, String) {
     match note.link() {
         Some(link) if note.code == Note::CA_TERMS => {
             let fix = format!(
-                "Open {link} and do what the CA asks there, such as agreeing to its new terms; orders go on by themselves within ten minutes."
+                "Open {link} and do what the CA asks there, such as agreeing to its new terms; orders go on by themselves within ten minutes, or at once after `holdfast ca resume`."
             );
             (Who::Operator, fix)
         }
@@ -125,11 +125,15 @@ pub(super) fn advice(code: &str) -> (Who, &'static str) {
         ),
         "incomplete-chain" => (
             Who::Ca,
-            "The certificate is downloaded with the same order, and what is served now stays; ask the CA if it lasts.",
+            "The certificate is downloaded with the same order, and what is served now stays; ask the CA if it lasts. `holdfast domain renew NAME` makes another order.",
         ),
         "untrusted-chain" => (
             Who::Operator,
-            "If the CA is a private one, name its roots in [acme] issuer_roots; `holdfast doctor --config FILE` says which are trusted. What is served now stays.",
+            "If the CA is a private one, name its roots in [acme] issuer_roots; `holdfast doctor --config FILE` says which are trusted. What is served now stays; `holdfast domain renew NAME` makes another order.",
+        ),
+        "certificate-early" => (
+            Who::Ca,
+            "Compare the CA's clock with the database's. The certificate is downloaded again with the same order, for a day; `holdfast domain renew NAME` makes another order at once.",
         ),
         "wrong-certificate" | "acme-bad-url" | "acme-order-gone" => {
             (Who::Ca, "Another order is made where this one is of no use any more.")

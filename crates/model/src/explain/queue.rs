@@ -15,7 +15,7 @@ pub(super) fn queued(domain: &Domain, facts: &Facts) -> Answer {
         (None, _) if facts.ca.is_some() => waits_for_the_ca(domain, queue, facts),
         (None, Some(until)) => {
             let why = "the order budget of this CA account is spent";
-            let fix = "Nothing: the queue drains at the CA's pace, renewals first.";
+            let fix = "Nothing: the queue drains at this pace, renewals first. If the CA allows more, raise [acme] max_new_orders_per_3h.";
             in_line(domain, queue, Some(until), Answer::new(Who::Ca, "order-budget", why, fix))
         }
         (None, None) if queue.pause_reason.is_some() => paused(domain, queue),

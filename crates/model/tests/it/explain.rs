@@ -308,3 +308,18 @@ fn an_expired_certificate_is_not_called_served() {
     assert!(answer.summary.contains("visitors are refused"), "{answer:?}");
     assert!(answer.fix.contains("holdfast domain renew shop.example.com"), "{answer:?}");
 }
+
+/// Whatever keeps the next one away.
+#[test]
+fn that_a_certificate_has_expired_is_said_in_every_state() {
+    for state in [State::AcmeOrdering, State::AcmeChallengeFailed, State::Failed] {
+        let mut domain = domain(state);
+        domain.certificate = Some(crate::kit::certificate(domain.entered_at, 90));
+        domain.last_error = Some(Note::new("acme-unauthorized", "no"));
+        let end = domain.certificate.as_ref().unwrap().not_after;
+        let at = |now| explain(&domain, &Facts { now: Some(now), ..Facts::default() }).summary;
+        assert!(at(end).ends_with("visitors are refused."), "{state}: {}", at(end));
+        let before = end.minus(std::time::Duration::from_secs(1));
+        assert!(!at(before).contains("expired"), "{state}");
+    }
+}

@@ -205,10 +205,10 @@ pub(super) fn ending(facts: &Facts<'_>) -> Option<Alert> {
         severity,
         subject: "certificates".to_owned(),
         detail: format!(
-            "{count}{more} certificates are near their end and were not renewed; that of {} {word} at {}.",
+            "Certificates near their end that were not renewed: {count}{more}; that of {} {word} at {}.",
             first.name, first.not_after
         ),
-        fix: "See `holdfast domain explain NAME` for one of them; `holdfast domain renew NAME` tries at once."
+        fix: "See `holdfast domain explain NAME` for one of them: it says what keeps the next certificate away."
             .to_owned(),
         domains: some.iter().map(|one| one.name.to_string()).collect(),
     })
@@ -226,8 +226,8 @@ pub(super) fn late(facts: &Facts<'_>) -> Option<Alert> {
             "The database's clock is wrong, or was lately: set it right, then `holdfast domain renew NAME`."
         }
         false => {
-            "Compare the CA's clock with the database's; if both are right, the CA backdates its certificates: ask it, or use \
-             another CA."
+            "Compare the CA's clock with the database's; if both are right, the CA backdates its certificates, or signs them with an \
+             intermediate that ends before they do: ask it, or use another CA."
         }
     };
     Some(Alert {

@@ -1,5 +1,6 @@
 //! CAs: what may be ordered there, and pauses by hand.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use axum::Json;
@@ -114,9 +115,19 @@ fn name_of(state: &AppState, directory: &str) -> String {
     own.unwrap_or_else(|| ca_host(directory))
 }
 
-/// Is it meant by this? Explanations and alerts know the host alone; the directory always tells it apart.
+/// How well does a name fit a CA? As it is listed, it means that one. Explanations and alerts know the host alone; the directory
+/// always tells it apart.
+fn fit(state: &AppState, directory: &str, name: &str) -> u8 {
+    match () {
+        () if name == directory => 3,
+        () if name == name_of(state, directory) => 2,
+        () if name == ca_host(directory) => 1,
+        () => 0,
+    }
+}
+
 fn is_named(state: &AppState, directory: &str, name: &str) -> bool {
-    name == name_of(state, directory) || name == directory || name == ca_host(directory)
+    fit(state, directory, name) > 0
 }
 
 fn absent(name: &str) -> Problem {
@@ -130,7 +141,10 @@ async fn account(state: &AppState, name: &str) -> Result<CaAccount, Problem> {
     let accounts = state.store.ca_accounts(state.limits).await?;
     let meant = |account: &CaAccount| is_named(state, &account.directory, name);
     let mut meant: Vec<_> = accounts.into_iter().filter(meant).collect();
-    meant.sort_by_key(|account| account.directory != state.directory);
+    meant.sort_by_key(|account| {
+        let fit = fit(state, &account.directory, name);
+        (Reverse(fit), account.directory != state.directory)
+    });
     if let Some(account) = meant.into_iter().next() {
         return Ok(account);
     }
@@ -145,11 +159,9 @@ async fn account(state: &AppState, name: &str) -> Result<CaAccount, Problem> {
 }
 
 async fn one(state: &AppState, name: &str) -> Result<CaView, Problem> {
-    let is_it = |view: &CaView| {
-        view.name == name || view.directory() == name || ca_host(view.directory()) == name
-    };
+    let is_it = |view: &CaView| is_named(state, view.directory(), name);
     let mut meant: Vec<_> = all(state).await?.into_iter().filter(is_it).collect();
-    meant.sort_by_key(|view| !view.is_active());
+    meant.sort_by_key(|view| (Reverse(fit(state, view.directory(), name)), !view.is_active()));
     meant.into_iter().next().ok_or_else(|| absent(name))
 }
 

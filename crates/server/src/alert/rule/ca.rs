@@ -61,14 +61,16 @@ pub(in crate::alert) fn paused(account: &Account, now: Timestamp) -> Option<Aler
     }
     let until = account.paused_until.filter(|until| *until > now)?;
     let reason = account.pause_reason.as_deref().unwrap_or("no reason was given");
+    // What only a person can mend stops every order until then.
+    let severity = if is_asked(reason) { Severity::Warning } else { Severity::Critical };
     Some(Alert {
         code: "ca-paused",
-        severity: Severity::Warning,
+        severity,
         subject: account.directory.clone(),
         detail: told(until, reason),
         fix: match is_asked(reason) {
             true => "Nothing: orders go on by themselves. Ask the CA for a higher limit, or look at its status page, if it lasts.",
-            false => "Do what the CA's words say; `holdfast domain explain` of a name that waits for an order tells who must act and how.",
+            false => "Do what the CA's words say, then `holdfast ca resume NAME`; `holdfast domain explain` of a name that waits for an order tells who must act and how.",
         }
         .to_owned(),
         domains: Vec::new(),
