@@ -139,8 +139,11 @@ impl StoreClock {
     pub fn retold(&self, domain: &Domain) -> Domain {
         let (now, watch) = (self.now(), self.watch());
         let retold = |at| watch.retold(at, now);
+        // What is not due yet is not late either.
+        let due = |at| if at > now { at } else { retold(at) };
         Domain {
             entered_at: retold(domain.entered_at),
+            next_attempt_at: domain.next_attempt_at.map(due),
             failing_since: domain.failing_since.map(retold),
             removing_since: domain.removing_since.map(retold),
             certificate_since: domain.certificate_since.map(retold),

@@ -50,12 +50,22 @@ struct Way {
     record: CaRecord,
     /// For whom an order was last refused in words that nobody knows, and how many orders the CA had made by then.
     unexplained: Option<(DomainId, u64)>,
-    /// The only name that the CA has failed since it last made an order, and how often.
-    alone: Option<(DomainId, u32)>,
+    /// Whom the CA has failed since it last made an order.
+    failed: Failed,
     /// How often everybody had to wait.
     refusals: u64,
     /// Has the CA made no order since the account last had to wait?
     in_doubt: bool,
+}
+
+/// Whom the CA has made no order for.
+#[derive(Clone, Copy, Default)]
+enum Failed {
+    #[default]
+    Nobody,
+    /// One name alone, so often.
+    One(DomainId, u32),
+    Several,
 }
 
 /// Whom a failure of the CA to make an order concerns, as far as is known.
@@ -72,15 +82,18 @@ pub(crate) enum Concerns {
 impl Way {
     fn concerns(&mut self, domain: DomainId) -> Concerns {
         let is_suspect = self.record.is_suspect(domain, State::AcmeOrdering);
-        let (only, times) = self.alone.get_or_insert((domain, 0));
-        if *only != domain {
-            return if is_suspect { Concerns::Name(1) } else { Concerns::Everybody };
-        }
-        let before = *times;
-        *times = times.saturating_add(1);
-        match before {
-            0 if !is_suspect => Concerns::Unclear,
-            before => Concerns::Name(before),
+        let (failed, concerns) = match self.failed {
+            Failed::Nobody => (Failed::One(domain, 1), Concerns::Unclear),
+            Failed::One(one, times) if one == domain => {
+                (Failed::One(one, times.saturating_add(1)), Concerns::Name(times))
+            }
+            Failed::One(..) | Failed::Several => (Failed::Several, Concerns::Everybody),
+        };
+        self.failed = failed;
+        match concerns {
+            Concerns::Name(times) => Concerns::Name(times),
+            _ if is_suspect => Concerns::Name(1),
+            concerns => concerns,
         }
     }
 }
@@ -142,7 +155,7 @@ impl WayToCa {
         self.is_open();
         {
             let mut way = self.way();
-            (way.in_doubt, way.alone) = (false, None);
+            (way.in_doubt, way.failed) = (false, Failed::Nobody);
         }
         self.got_through(shared, domain, State::AcmeOrdering).await;
     }
@@ -435,9 +448,9 @@ mod tests {
         use Concerns::{Everybody, Name, Unclear};
         let (mut way, odd, other) = (Way::default(), DomainId::new(), DomainId::new());
         assert_eq!([way.concerns(odd), way.concerns(odd)], [Unclear, Name(1)]);
-        assert_eq!([way.concerns(other), way.concerns(odd)], [Everybody, Name(2)]);
+        assert_eq!([way.concerns(other), way.concerns(odd)], [Everybody, Everybody]);
         // An order was made.
-        way.alone = None;
+        way.failed = Failed::Nobody;
         assert_eq!(way.concerns(other), Unclear);
         // It fails again after others got through.
         way.record.is_its_own(odd, AT);

@@ -16,8 +16,10 @@ const PATIENCE_WITH_CA: Duration = Duration::from_secs(24 * 3600);
 /// How long a removal waits for live edges that do not drop the name. They drop it later, like those that are away, before anything
 /// newer of that name.
 const PATIENCE_WITH_EDGES: Duration = Duration::from_secs(3600);
-/// How long to wait for a CA that does not take a revocation, or for edges whose report does not wake us.
+/// How long to wait for a CA that does not take a revocation, or for edges whose report does not wake us: a quarter of what was waited
+/// already, and no less or more than this.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
+const LONGEST_LOOK: Duration = Duration::from_secs(600);
 
 pub(crate) async fn remove(shared: &Shared, claimed: Claimed) -> Result<(), Error> {
     let claimed = shared.store.begin_teardown(&claimed).await?;
@@ -25,11 +27,16 @@ pub(crate) async fn remove(shared: &Shared, claimed: Claimed) -> Result<(), Erro
     let complete = withdrawn(shared, &claimed).await? && revoked(shared, &claimed).await?;
     shared.holds.drop(claimed.domain.id, claimed.epoch);
     if !complete {
-        return shared.store.postpone_removal(&claimed, LOOK_AGAIN).await;
+        let waited = waited(&shared.clock, &claimed.domain).unwrap_or_default();
+        return shared.store.postpone_removal(&claimed, look_again(waited)).await;
     }
     shared.store.finish_removal(&claimed, &shared.config.actor()).await?;
     tracing::info!(domain = %claimed.domain.name, "removed; the name is free");
     Ok(())
+}
+
+fn look_again(waited: Duration) -> Duration {
+    (waited / 4).clamp(LOOK_AGAIN, LONGEST_LOOK)
 }
 
 /// Did every live edge report it gone? Those that are stale or out of order as a whole drop it when they are back, before anything newer
@@ -138,6 +145,16 @@ mod tests {
             // Not withdrawn at all yet.
             assert!(!is_gone(&DeploymentStatus { tombstone: false, ..holding }, HOUR));
         }
+    }
+
+    #[test]
+    fn a_ca_that_does_not_revoke_is_asked_ever_more_seldom() {
+        let (mut waited, mut asked) = (Duration::ZERO, 0);
+        while waited < PATIENCE_WITH_CA {
+            waited += look_again(waited);
+            asked += 1;
+        }
+        assert!((100..200).contains(&asked), "{asked}");
     }
 
     #[test]
