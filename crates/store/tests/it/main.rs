@@ -33,6 +33,7 @@ mod event;
 mod event_lag;
 mod failover;
 mod foreign;
+mod halt;
 mod heartbeat;
 mod key;
 mod lane;
