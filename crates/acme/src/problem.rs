@@ -224,6 +224,17 @@ mod tests {
     }
 
     #[test]
+    fn the_words_of_the_ca_are_kept_without_what_controls() {
+        let bad = "no\0\r\n2026 INFO all is well\u{1b}[2K";
+        let clean = "no   2026 INFO all is well [2K";
+        let sub = serde_json::json!({ "type": bad, "detail": bad, "identifier": { "value": bad } });
+        let body = serde_json::json!({ "type": bad, "detail": bad, "subproblems": [sub] });
+        let note = Problem::parse(body.to_string().as_bytes()).unwrap().note();
+        assert_eq!(note.code, "acme-refused");
+        assert_eq!(note.detail, format!("{clean} ({clean}): {clean}: {clean} ({clean})"));
+    }
+
+    #[test]
     fn what_says_nothing_is_no_problem_document() {
         for body in ["", "{}", "[]", "null", "<html>", "{\"type\":3}"] {
             assert_eq!(Problem::parse(body.as_bytes()), None, "{body}");

@@ -212,6 +212,23 @@ fn the_facts_are_those_of_the_leaf() {
     );
 }
 
+/// It goes into the database, into log lines and before people.
+#[test]
+fn the_name_of_an_issuer_is_kept_without_what_controls() {
+    use rcgen::DnType::{CommonName, OrganizationName};
+    let key = KeyPair::generate().unwrap();
+    let issuer = |kind, name: &str| {
+        let chain = Authority::named(kind, name).chain(&["shop.example.com"], &key);
+        facts(&chain, "https://ca.example/dir").unwrap().issuer
+    };
+    let bad = "Lying\0 CA\r\n2026 INFO all is well\u{1b}[2K";
+    let clean = "Lying  CA  2026 INFO all is well [2K";
+    assert_eq!(issuer(CommonName, bad), clean);
+    assert_eq!(issuer(OrganizationName, bad), format!("O={clean}"));
+    let long = issuer(CommonName, &"\u{e9}".repeat(5_000));
+    assert!(long.len() < 600, "{} bytes are kept", long.len());
+}
+
 #[test]
 fn no_error_shows_the_key() {
     let (authority, key) = (Authority::new(), KeyPair::generate().unwrap());

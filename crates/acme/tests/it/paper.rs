@@ -1,6 +1,9 @@
 //! Certificates of a test's own making.
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, Issuer, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, Issuer,
+    KeyPair,
+};
 use time::{Duration, OffsetDateTime};
 
 /// When these certificates are valid: around this moment, in seconds since the Unix epoch.
@@ -14,14 +17,15 @@ pub(crate) struct Authority {
 
 impl Authority {
     pub(crate) fn new() -> Self {
-        let root =
-            CertifiedIssuer::self_signed(ca("Paper root"), KeyPair::generate().unwrap()).unwrap();
-        let intermediate = CertifiedIssuer::signed_by(
-            ca("Paper intermediate"),
-            KeyPair::generate().unwrap(),
-            &root,
-        )
-        .unwrap();
+        Self::named(DnType::CommonName, "Paper intermediate")
+    }
+
+    /// One whose intermediate has this name alone.
+    pub(crate) fn named(kind: DnType, name: &str) -> Self {
+        let root = ca(DnType::CommonName, "Paper root");
+        let root = CertifiedIssuer::self_signed(root, KeyPair::generate().unwrap()).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let intermediate = CertifiedIssuer::signed_by(ca(kind, name), key, &root).unwrap();
         Self { root, intermediate }
     }
 
@@ -36,10 +40,11 @@ impl Authority {
     }
 }
 
-fn ca(name: &str) -> CertificateParams {
+fn ca(kind: DnType, name: &str) -> CertificateParams {
     let mut params = CertificateParams::new([]).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.distinguished_name.push(DnType::CommonName, name);
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(kind, name);
     params
 }
 
