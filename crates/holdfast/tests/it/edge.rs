@@ -12,7 +12,7 @@ use crate::{
     replica::{Database, Network, Replica},
 };
 
-fn token(replica: &Replica, edge: &str) -> String {
+pub(crate) fn token(replica: &Replica, edge: &str) -> String {
     let made = replica.run([
         "token", "create", "--scope", "edge", "--edge", edge, "--group", "eu", "--output", "json",
     ]);
@@ -20,7 +20,13 @@ fn token(replica: &Replica, edge: &str) -> String {
 }
 
 /// What an agent would say.
-fn say(replica: &Replica, token: &str, method: &str, path: &str, body: &Value) -> String {
+pub(crate) fn say(
+    replica: &Replica,
+    token: &str,
+    method: &str,
+    path: &str,
+    body: &Value,
+) -> String {
     let url = format!("{}/v1/edges/{path}", replica.url());
     let bearer = format!("Authorization: Bearer {token}");
     let asked = Ended::of(Command::new("curl").args([

@@ -9,6 +9,7 @@
 
 mod agent;
 mod backup;
+mod ca;
 mod caddy;
 mod cluster;
 mod config;
