@@ -25,12 +25,26 @@ fn fingerprint(domain: &Domain) -> Option<String> {
     domain.certificate.as_ref().map(|certificate| certificate.sha256.clone())
 }
 
+/// A tenth of its life is nine days. In between it is looked at for what the CA says of it, but no more often than every hour.
+fn rests(put_off: &Domain) {
+    let told = &put_off.last_error.as_ref().unwrap().detail;
+    let moment = |before: &str, after: &str| {
+        let text = told.split_once(before).and_then(|(_, rest)| rest.split_once(after));
+        Timestamp::parse(text.ok_or(told).unwrap().0).unwrap()
+    };
+    let came_at = moment("its certificate came at ", ",");
+    let rest = moment("it is used until ", " before another").since(came_at);
+    assert_eq!(rest.as_secs() / 86_400, 9, "{told}");
+    let look_at = put_off.next_attempt_at.unwrap();
+    assert!(look_at.since(came_at) >= Duration::from_secs(3_600), "{look_at}: {told}");
+}
+
 async fn due_when_it_comes(backend: Backend, shift: &str) {
     let world = World::start(Setup { backend, ..Setup::default() }).await;
     run_sql(&world.url, shift).unwrap();
     let id = world.add("shop.test").await;
     let first = world.reaches_when(id, "a renewal that waits", is_put_off).await;
-    assert!(first.next_attempt_at.unwrap() > world.store.ping().await.unwrap());
+    rests(&first);
     assert_eq!(world.store.late_issues(5).await.unwrap().count, 1);
     // A person need not wait.
     world.store.want(id, Wanted::Renew, &actor()).await.unwrap();

@@ -1,9 +1,10 @@
 //! Who waits when the CA refuses for now: what the refusal is about, and nothing else.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
-use holdfast_model::{Domain, DomainId, State, WaitScope, Wanted};
-use holdfast_testkit::{Endpoint, Lie, eventually};
+use holdfast_model::{Domain, DomainId, State, Timestamp, WaitScope, Wanted};
+use holdfast_store::{Event, EventBody, NewDomain, Page};
+use holdfast_testkit::{Endpoint, Lie, eventually, run_sql};
 
 use crate::kit::{Backend, Setup, World, actor, name, new, patient};
 
@@ -31,10 +32,63 @@ async fn is_paused(world: &World) -> bool {
     account.unwrap().unwrap().paused_until.is_some()
 }
 
+/// Keeps a line of whatever makes another than a refused name wait, also where that is over soon.
+const RECORD_ON_SQLITE: &str = "CREATE TABLE waited (what TEXT);
+    CREATE TRIGGER told AFTER UPDATE ON domain WHEN NEW.name LIKE 'other-%' AND NEW.error_code LIKE 'acme-%'
+        BEGIN INSERT INTO waited VALUES (NEW.name || ' ' || NEW.error_code); END;
+    CREATE TRIGGER paused AFTER UPDATE ON acme_account WHEN NEW.paused_until IS NOT NULL BEGIN INSERT INTO waited VALUES ('account'); END;
+    CREATE TRIGGER failed AFTER INSERT ON ca_failure BEGIN INSERT INTO waited VALUES ('replica'); END";
+const RECORD_ON_POSTGRES: &str = "CREATE TABLE waited (what TEXT);
+    CREATE FUNCTION record() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO waited VALUES (TG_TABLE_NAME || ' ' || NEW); RETURN NULL; END $$;
+    CREATE TRIGGER told AFTER UPDATE ON domain FOR EACH ROW
+        WHEN (NEW.name LIKE 'other-%' AND NEW.error_code LIKE 'acme-%') EXECUTE FUNCTION record();
+    CREATE TRIGGER paused AFTER UPDATE ON acme_account FOR EACH ROW WHEN (NEW.paused_until IS NOT NULL) EXECUTE FUNCTION record();
+    CREATE TRIGGER failed AFTER INSERT ON ca_failure FOR EACH ROW EXECUTE FUNCTION record()";
+
+/// Fails where there is such a line, or where another name left the queue more often than once.
+const NOBODY_WAITED: &str = "CREATE TEMP TABLE nobody (who TEXT CHECK (who = ''));
+    INSERT INTO nobody SELECT what FROM waited;
+    INSERT INTO nobody SELECT d.name || ' left the queue times ' || count(o.id)
+        FROM domain d LEFT JOIN acme_order o ON o.domain_id = d.id
+        WHERE d.name LIKE 'other-%' GROUP BY d.name HAVING count(o.id) <> 1";
+
+/// When it became Active, without a failure before.
+async fn active_at(world: &World, other: &NewDomain) -> Timestamp {
+    world.reaches(other.id, State::Active).await;
+    let history = world.history(other.id).await;
+    assert!(!history.iter().any(|state| state.is_failure()), "{}", other.name);
+    let page = Page { limit: 1_000, after: None };
+    let events = world.store.history(other.id, &page).await.unwrap().items;
+    let is_active = |event: &&Event| {
+        matches!(event.body, EventBody::Transition { to: Some(State::Active), .. })
+    };
+    events.iter().find(is_active).unwrap().at
+}
+
+/// Adds many whom the CA does not refuse.
+async fn others(world: &World, numbers: Range<usize>) -> Vec<NewDomain> {
+    let others: Vec<_> = numbers.map(|n| new(&format!("other-{n}.test"), None)).collect();
+    for added in world.store.add_many(&others).await.unwrap() {
+        added.unwrap();
+    }
+    others
+}
+
+async fn deferred(world: &World, id: DomainId, wait: u64) -> Domain {
+    let domain = world.reaches_when(id, "to be deferred", is_deferred).await;
+    assert_eq!((domain.attempt, domain.failures), (0, 0), "{}", domain.name);
+    let told = domain.next_attempt_at.unwrap().since(domain.updated_at).as_secs();
+    assert!(told + 60 > wait && told <= wait * 6 / 5, "{}: {told} s of {wait}", domain.name);
+    assert!(!world.history(id).await.iter().any(|state| state.is_failure()));
+    domain
+}
+
 /// Two hundred names, of which the CA refuses one for each scope: all others are served as if nothing had happened, and a
-/// renewal goes on too.
-async fn only_what_is_in_scope_waits(backend: Backend) {
+/// renewal goes on too. Half of them are in the queue beside the refused ones, half come while those wait.
+async fn only_what_is_in_scope_waits(backend: Backend, record: &str) {
     let world = start(backend).await;
+    run_sql(&world.url, record).unwrap();
     let served = world.add("served.test").await;
     let before = world.reaches(served, State::Active).await.certificate.unwrap().sha256;
     for (fault, name, _) in SCOPES {
@@ -44,15 +98,16 @@ async fn only_what_is_in_scope_waits(backend: Backend) {
     for (_, name, wait) in SCOPES {
         refused.push((world.add(name).await, wait));
     }
-    let others: Vec<_> = (0..195).map(|n| new(&format!("other-{n}.test"), None)).collect();
-    for added in world.store.add_many(&others).await.unwrap() {
-        added.unwrap();
+    let mut all = others(&world, 0..95).await;
+    let mut waiting = Vec::new();
+    for (id, wait) in refused {
+        waiting.push(deferred(&world, id, wait).await);
     }
+    all.extend(others(&world, 95..195).await);
     world.store.want(served, Wanted::Renew, &actor()).await.unwrap();
-    for other in &others {
-        world.reaches(other.id, State::Active).await;
-        let history = world.history(other.id).await;
-        assert!(!history.iter().any(|state| state.is_failure()), "{}", other.name);
+    let first_end = waiting.iter().filter_map(|domain| domain.next_attempt_at).min().unwrap();
+    for other in &all {
+        assert!(active_at(&world, other).await < first_end, "{} waited with others", other.name);
     }
     world
         .reaches_when(served, "to be renewed", |domain| {
@@ -60,12 +115,9 @@ async fn only_what_is_in_scope_waits(backend: Backend) {
         })
         .await;
     assert!(!is_paused(&world).await, "everybody had to wait");
-    for (id, wait) in refused {
-        let domain = world.reaches_when(id, "to be deferred", is_deferred).await;
-        assert_eq!((domain.attempt, domain.failures), (0, 0), "{}", domain.name);
-        let told = domain.next_attempt_at.unwrap().since(domain.updated_at).as_secs();
-        assert!(told + 60 > wait && told <= wait * 6 / 5, "{}: {told} s of {wait}", domain.name);
-        assert!(!world.history(id).await.iter().any(|state| state.is_failure()));
+    run_sql(&world.url, NOBODY_WAITED).unwrap();
+    for domain in waiting {
+        assert_eq!(world.domain(domain.id).await, domain, "it does not wait any more");
     }
     for (fault, name, _) in SCOPES {
         assert_eq!(world.struck(fault), 1, "{name} was asked for again meanwhile");
@@ -74,12 +126,12 @@ async fn only_what_is_in_scope_waits(backend: Backend) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_what_is_in_scope_waits_on_sqlite() {
-    only_what_is_in_scope_waits(Backend::Sqlite).await;
+    only_what_is_in_scope_waits(Backend::Sqlite, RECORD_ON_SQLITE).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_what_is_in_scope_waits_on_postgres() {
-    only_what_is_in_scope_waits(Backend::Postgres).await;
+    only_what_is_in_scope_waits(Backend::Postgres, RECORD_ON_POSTGRES).await;
 }
 
 /// Of many names below one registered domain the first is refused; the others cost a look each, and no request.
