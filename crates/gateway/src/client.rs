@@ -41,8 +41,12 @@ pub struct ClientConfig {
     pub time_limit: Duration,
     /// Largest body of an answer, in bytes.
     pub body_limit: usize,
-    /// Sent as `User-Agent` unless the request has one.
-    pub user_agent: String,
+    /// Sent as `User-Agent` unless the request has one; none where requests are somebody else's.
+    pub user_agent: Option<String>,
+    /// How long a connection may rest and be used again; zero for a connection of its own for each request.
+    pub idle_limit: Duration,
+    /// Most header fields of an answer over HTTP/1.1.
+    pub head_fields: usize,
     /// Where to connect instead of where the name leads; TLS still checks the name.
     pub connect_to: Option<Arc<dyn ConnectTo>>,
 }
@@ -53,7 +57,9 @@ impl Default for ClientConfig {
             extra_roots_pem: None,
             time_limit: Duration::from_secs(30),
             body_limit: 1024 * 1024,
-            user_agent: concat!("holdfast/", env!("CARGO_PKG_VERSION")).to_owned(),
+            user_agent: Some(concat!("holdfast/", env!("CARGO_PKG_VERSION")).to_owned()),
+            idle_limit: Duration::from_secs(90),
+            head_fields: 100,
             connect_to: None,
         }
     }
@@ -66,7 +72,9 @@ pub struct Client(Arc<Inner>);
 struct Inner {
     time_limit: Duration,
     body_limit: usize,
-    user_agent: HeaderValue,
+    user_agent: Option<HeaderValue>,
+    idle_limit: Duration,
+    head_fields: usize,
     connector: Connector,
     extra_roots: Vec<CertificateDer<'static>>,
     plain: OnceLock<Pool>,
@@ -89,7 +97,9 @@ impl Client {
         Ok(Self(Arc::new(Inner {
             time_limit: config.time_limit,
             body_limit: config.body_limit,
-            user_agent: HeaderValue::from_str(&config.user_agent).map_err(|_| Error::UserAgent)?,
+            user_agent: user_agent(config.user_agent.as_deref())?,
+            idle_limit: config.idle_limit,
+            head_fields: config.head_fields,
             connector: Connector::new(config.time_limit, config.connect_to),
             extra_roots: config
                 .extra_roots_pem
@@ -132,7 +142,9 @@ impl Client {
     {
         let uri = request.uri().clone();
         let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
-        request.headers_mut().entry(USER_AGENT).or_insert_with(|| self.0.user_agent.clone());
+        if let Some(user_agent) = &self.0.user_agent {
+            request.headers_mut().entry(USER_AGENT).or_insert_with(|| user_agent.clone());
+        }
         let answer = self.0.pool(&uri)?.0.request(request).await;
         answer.map_err(|failure| Error::from_exchange(&uri, failure))
     }
@@ -175,9 +187,18 @@ impl Inner {
         builder
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(self.idle_limit)
+            .http1_max_headers(self.head_fields)
             .http2_keep_alive_interval(Duration::from_secs(20));
+        if self.idle_limit.is_zero() {
+            builder.pool_max_idle_per_host(0);
+        }
         Pool(builder.build(connector))
     }
+}
+
+fn user_agent(text: Option<&str>) -> Result<Option<HeaderValue>, Error> {
+    text.map(HeaderValue::from_str).transpose().map_err(|_| Error::UserAgent)
 }
 
 fn host(uri: &Uri) -> String {

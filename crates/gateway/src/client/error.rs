@@ -102,6 +102,31 @@ impl Error {
                 | Error::Body { .. }
         )
     }
+
+    /// Whether the connection ended before there was any answer, as when the other side closed it while the request was
+    /// on its way. The request may have been carried out.
+    pub fn is_cut_off(&self) -> bool {
+        let Error::Exchange { source, .. } = self else { return false };
+        causes(source).any(|cause| {
+            let by_http = cause.downcast_ref::<hyper::Error>().is_some_and(|error| {
+                error.is_incomplete_message() || error.is_canceled() || error.is_closed()
+            });
+            by_http || cause.downcast_ref::<io::Error>().is_some_and(|error| ended(error.kind()))
+        })
+    }
+}
+
+fn causes<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |error| error.source())
+}
+
+fn ended(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, UnexpectedEof,
+    };
+    matches!(kind, BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected | UnexpectedEof)
 }
 
 /// The TCP connector fails with an error type of its own, the TLS one with an I/O error.
