@@ -17,6 +17,7 @@ mod asked;
 mod config;
 mod connection;
 mod door;
+mod head;
 mod hello;
 mod page;
 mod plain;

@@ -60,10 +60,15 @@ pub struct EdgeLimits {
     pub stall: Duration,
     /// How long a tunnel (WebSocket) may be silent.
     pub tunnel: Duration,
-    /// Bytes of a request's head.
+    /// Bytes of a request's head, as HTTP/1.1 writes it.
     pub head_bytes: usize,
+    /// Header fields of a request, or of an answer of the upstream. Over HTTP/2 the host counts as one, and all cookies
+    /// together as one, as they would over HTTP/1.1.
+    pub head_fields: usize,
     /// For the upstream to begin its answer, counted from the last byte it was sent.
     pub upstream: Duration,
+    /// How long a connection to the upstream may rest and be used again.
+    pub upstream_idle: Duration,
     /// For the store to give a certificate.
     pub lookup: Duration,
     /// How long a certificate is served before it is looked up again, in case a change went unheard.
@@ -85,7 +90,9 @@ impl Default for EdgeLimits {
             stall: Duration::from_secs(300),
             tunnel: Duration::from_secs(3_600),
             head_bytes: 32 * 1024,
+            head_fields: 256,
             upstream: Duration::from_secs(60),
+            upstream_idle: Duration::from_secs(1),
             lookup: Duration::from_secs(5),
             recheck: Duration::from_secs(300),
             unknown: Duration::from_secs(3),

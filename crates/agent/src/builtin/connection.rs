@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use super::answer::Body;
 use super::door::Guest;
+use super::head;
 
 /// How long somebody who rests is given to take leave.
 const LEAVE: Duration = Duration::from_secs(1);
@@ -41,6 +42,7 @@ pub(super) async fn http1<S>(
     let connection = h1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head)
+        .max_headers(limits.head_fields)
         .max_header_size(limits.head_bytes)
         // No smaller is taken by hyper.
         .max_buf_size(limits.head_bytes.max(64 * 1024))
@@ -63,7 +65,7 @@ pub(super) async fn http2<S>(
         .keep_alive_interval(limits.idle)
         .keep_alive_timeout(limits.handshake)
         .max_concurrent_streams(STREAMS)
-        .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX))
+        .max_header_list_size(u32::try_from(head::list_size(limits)).unwrap_or(u32::MAX))
         .max_send_buf_size(SEND_BUFFER)
         .serve_connection(TokioIo::new(io), service);
     drive(connection, guest).await;

@@ -13,6 +13,7 @@ use super::answer::{Answer, text};
 use super::asked::asked;
 use super::connection;
 use super::door::{Guest, Host};
+use super::head;
 use super::hello::{NoHandshake, Received, Reception, is_resumed};
 use super::page;
 use super::pulse::keeping_busy;
@@ -79,6 +80,10 @@ impl Secure {
     }
 
     async fn answer(&self, served: &Served, guest: &Guest, request: Request<Incoming>) -> Answer {
+        if head::is_too_large(&request, &self.limits) {
+            let sentence = "the request's header fields are too many or too long";
+            return text(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, sentence);
+        }
         let asked = match asked(&request) {
             Ok(asked) => asked,
             Err(bad) => return text(StatusCode::BAD_REQUEST, bad.to_string()),

@@ -65,7 +65,7 @@ impl Maker {
     pub(super) fn make(&self, bundle: &Bundle) -> Result<Served> {
         let unusable = |source| Error::Unusable { name: bundle.name.to_string(), source };
         let key = self.certified_key(bundle).map_err(unusable)?;
-        let alpn = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let alpn = vec![b"h2".to_vec(), b"http/1.1".to_vec(), b"http/1.0".to_vec()];
         Ok(Served {
             name: bundle.name.clone(),
             config: Arc::new(self.config(key, alpn)),

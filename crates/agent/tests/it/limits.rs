@@ -195,3 +195,63 @@ async fn a_stop_lets_requests_finish_and_then_everything_ends() {
     tokio::time::timeout(LIMIT, ground.edge.ended()).await.unwrap();
     assert!(idle.send(get()).await.is_err());
 }
+
+/// A head of as many header fields as are allowed passes, one more does not, whatever the version of HTTP.
+#[tokio::test]
+async fn header_fields_have_one_limit() {
+    let ground = Ground::new().await;
+    ground.deploy("shop.test");
+    for protocol in [&b"http/1.1"[..], b"h2"] {
+        for (fields, status) in [(256, 200), (257, 431)] {
+            let seen = match protocol {
+                b"h2" => over_http2(&ground, fields).await,
+                _ => over_http1(&ground, fields).await,
+            };
+            let protocol = String::from_utf8_lossy(protocol);
+            assert_eq!(seen, status, "{fields} header fields over {protocol}");
+        }
+    }
+}
+
+/// The status of an answer to a request with so many header fields, its host among them.
+async fn over_http1(ground: &Ground, fields: usize) -> u16 {
+    let mut stream = ground.visitor().offering(&[b"http/1.1"]).connect("shop.test").await.unwrap();
+    let others: String = (2..fields).map(|n| format!("x-{n}: y\r\n")).collect();
+    let request = format!("GET / HTTP/1.1\r\nHost: shop.test\r\nConnection: close\r\n{others}\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    tokio::time::timeout(LIMIT, stream.read_to_string(&mut answer)).await.unwrap().ok();
+    answer.split(' ').nth(1).unwrap_or_default().parse().unwrap_or_default()
+}
+
+/// The same; cookies may come one by one and are one header field.
+async fn over_http2(ground: &Ground, fields: usize) -> u16 {
+    let mut request = http::Request::get("https://shop.test/").header("user-agent", "visitor");
+    for n in 0..30 {
+        request = request.header("cookie", format!("c{n}=y"));
+    }
+    for n in 3..fields {
+        request = request.header(format!("x-{n}"), "y");
+    }
+    let request = request.body(bytes::Bytes::new()).unwrap();
+    ground.visitor().client().send(request).await.unwrap().status().as_u16()
+}
+
+#[tokio::test]
+async fn a_head_has_one_limit_in_bytes() {
+    let ground = Ground::with(|config| config.limits.head_bytes = 16 * 1024).await;
+    ground.deploy("shop.test");
+    let value = |length: usize| "v".repeat(length);
+    for (length, status) in [(15_000, 200), (17_000, 431)] {
+        let request = http::Request::get("https://shop.test/").header("x-long", value(length));
+        let request = request.body(bytes::Bytes::new()).unwrap();
+        let answer = ground.visitor().client().send(request).await.unwrap();
+        assert_eq!(answer.status().as_u16(), status, "{length} bytes over HTTP/2");
+        let mut stream =
+            ground.visitor().offering(&[b"http/1.1"]).connect("shop.test").await.unwrap();
+        let headers = format!("X-Long: {}\r\nConnection: close\r\n", value(length));
+        let answer = crate::kit::ask(&mut stream, "shop.test", "GET / HTTP/1.1", &headers).await;
+        let start = format!("HTTP/1.1 {status} ");
+        assert!(answer.unwrap().starts_with(&start), "{length} bytes over HTTP/1.1");
+    }
+}

@@ -207,6 +207,22 @@ async fn the_challenge_is_answered_in_the_handshake() {
 }
 
 #[tokio::test]
+async fn a_client_of_the_oldest_http_is_served() {
+    let ground = Ground::new().await;
+    ground.deploy("shop.test");
+    for offered in
+        [&[&b"http/1.0"[..]][..], &[b"http/1.0", b"http/0.9"], &[b"http/1.0", b"http/1.1"]]
+    {
+        let visitor = ground.visitor().offering(offered);
+        let mut stream = visitor.connect("shop.test").await.unwrap();
+        let agreed = stream.get_ref().1.alpn_protocol().unwrap().to_vec();
+        assert_eq!(agreed.ends_with(b"1.1"), offered.len() == 2 && offered[1] == b"http/1.1");
+        let answer = crate::kit::ask(&mut stream, "shop.test", "GET / HTTP/1.0", "").await.unwrap();
+        assert!(answer.starts_with("HTTP/1.0 200 OK\r\n"), "{answer}");
+    }
+}
+
+#[tokio::test]
 async fn the_challenge_certificate_carries_the_digest_critically_and_no_other_name() {
     let ground = Ground::new().await;
     ground.memory.alpn("new.test", "token.thumbprint");
