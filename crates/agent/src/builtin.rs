@@ -100,13 +100,13 @@ impl BuiltinEdge {
         source: Arc<dyn Source>,
         stop: CancellationToken,
     ) -> Result<Self> {
-        let upstream = config.upstream.as_ref().map(Upstream::new).transpose()?;
         let https = listener::bind(config.https).await?;
         let http = match config.http {
             Some(address) => Some(listener::bind(address).await?),
             None => None,
         };
         let mut edge = Self::new(&config, source.clone(), &https)?;
+        let upstream = upstream(&config, &edge.tally)?;
         let limits = Arc::new(config.limits);
         if let Some(http) = http {
             edge.http = Some(local(&http, config.http.unwrap_or(config.https))?);
@@ -239,6 +239,11 @@ impl Target for BuiltinEdge {
         self.shelf.recheck_all();
         Ok(())
     }
+}
+
+fn upstream(config: &EdgeConfig, tally: &Arc<Tally>) -> Result<Option<Upstream>> {
+    let made = config.upstream.as_ref().map(|uri| Upstream::new(uri, &config.limits, tally));
+    made.transpose()
 }
 
 fn local(tcp: &TcpListener, asked: SocketAddr) -> Result<SocketAddr> {

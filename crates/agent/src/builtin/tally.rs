@@ -20,6 +20,8 @@ pub struct Tallied {
     pub challenges: u64,
     /// Certificates looked up in the source.
     pub lookups: u64,
+    /// Requests that the upstream did not answer, through no fault of the visitor.
+    pub upstream_failures: u64,
 }
 
 #[derive(Default)]
@@ -30,6 +32,7 @@ pub(super) struct Tally {
     failed: AtomicU64,
     challenges: AtomicU64,
     lookups: AtomicU64,
+    upstream_failures: AtomicU64,
     unknown: Quiet,
     turned_away: Quiet,
 }
@@ -43,6 +46,7 @@ impl Tally {
             failed: self.failed.load(Relaxed),
             challenges: self.challenges.load(Relaxed),
             lookups: self.lookups.load(Relaxed),
+            upstream_failures: self.upstream_failures.load(Relaxed),
         }
     }
 
@@ -83,6 +87,13 @@ impl Tally {
                 "handshakes for names that are not served were refused"
             );
         }
+    }
+
+    /// The upstream did not answer a request.
+    pub(super) fn upstream_failed(&self, outcome: &'static str) {
+        self.upstream_failures.fetch_add(1, Relaxed);
+        metrics::counter!("holdfast_edge_upstream_failures_total", "outcome" => outcome)
+            .increment(1);
     }
 
     /// `None` for a source that failed.

@@ -5,24 +5,31 @@
 
 mod headers;
 mod patience;
+mod refusal;
 mod tunnel;
+mod visitor;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
+use http::{HeaderValue, Request, Response, StatusCode, Uri, Version};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 
 use holdfast_gateway::client::{self, Client, ClientConfig};
 
 use self::patience::Patience;
-use super::answer::{Answer, Body, text};
+use self::refusal::{has_other_coding, refusal};
+use self::visitor::{Owed, VisitorBody};
+use super::EdgeLimits;
+use super::answer::{Answer, Body, full, text};
 use super::asked::Asked;
 use super::door::Guest;
 use super::pulse::{Pulse, beating};
 use super::quiet::Quiet;
+use super::tally::Tally;
 use crate::error::chain;
 use crate::{Error, Result};
 
@@ -30,25 +37,39 @@ use crate::{Error, Result};
 const LONGEST_UPLOAD: Duration = Duration::from_secs(24 * 3_600);
 
 pub(super) struct Upstream {
-    client: Client,
+    /// Connections are used again: for requests that may be sent twice.
+    shared: Client,
+    /// A connection for each request: for those that may not, since the upstream could be closing one that was used before.
+    single: Client,
     authority: Authority,
     failures: Quiet,
+    tally: Arc<Tally>,
 }
 
 impl Upstream {
     /// Takes `http://HOST:PORT`.
-    pub(super) fn new(uri: &Uri) -> Result<Self> {
+    pub(super) fn new(uri: &Uri, limits: &EdgeLimits, tally: &Arc<Tally>) -> Result<Self> {
         let bad = || Error::BadUpstream(uri.to_string());
         let authority = uri.authority().ok_or_else(bad)?;
         let rest = uri.path_and_query().map_or("/", PathAndQuery::as_str);
         if uri.scheme() != Some(&Scheme::HTTP) || rest != "/" || authority.as_str().contains('@') {
             return Err(bad());
         }
-        let config = ClientConfig { time_limit: LONGEST_UPLOAD, ..ClientConfig::default() };
+        let resting = |idle_limit| {
+            Client::new(ClientConfig {
+                time_limit: LONGEST_UPLOAD,
+                user_agent: None,
+                idle_limit,
+                head_fields: limits.head_fields,
+                ..ClientConfig::default()
+            })
+        };
         Ok(Self {
-            client: Client::new(config)?,
+            shared: resting(limits.upstream_idle)?,
+            single: resting(Duration::ZERO)?,
             authority: authority.clone(),
             failures: Quiet::new(),
+            tally: tally.clone(),
         })
     }
 
@@ -59,31 +80,47 @@ impl Upstream {
         asked: &Asked,
         guest: &Guest,
     ) -> Answer {
-        if request.method() == Method::CONNECT {
-            return text(StatusCode::METHOD_NOT_ALLOWED, "this edge is no proxy for CONNECT");
+        if let Some(refusal) = refusal(&request) {
+            return refusal;
         }
-        let upgrade = tunnel::wanted(&request);
-        let visitor = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
-        let pulse = Pulse::exchange(guest.pulse.clone());
+        let visitor = tunnel::is_wanted(&request).then(|| hyper::upgrade::on(&mut request));
+        let (pulse, owed) = (Pulse::exchange(guest.pulse.clone()), Owed::default());
         let Ok(mut outgoing) = self.rewrite(request, asked, guest) else {
             return text(StatusCode::BAD_REQUEST, "the request's target cannot be forwarded");
         };
-        if let Some(protocol) = upgrade {
-            tunnel::ask(outgoing.headers_mut(), protocol);
+        if visitor.is_some() {
+            tunnel::ask(outgoing.headers_mut());
         }
-        let outgoing = outgoing.map(|body| beating(body, pulse.clone()));
+        let outgoing =
+            outgoing.map(|body| beating(VisitorBody::new(body, owed.clone()), pulse.clone()));
         let answered = tokio::select! {
-            answered = self.client.send_streaming(outgoing) => answered,
-            () = pulse.still(guest.limits.upstream) => return self.late(guest),
+            answered = self.send(outgoing) => answered,
+            () = pulse.still(guest.limits.upstream) => return self.late(guest, &owed),
         };
         match answered {
             Ok(answer) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => {
                 tunnel::open(answer, visitor, guest)
                     .unwrap_or_else(|| self.failed(&"it switched protocols unasked"))
             }
+            Ok(answer) if has_other_coding(answer.headers()) => {
+                self.failed(&"its answer has a transfer coding that nobody asked for")
+            }
             Ok(answer) => relay(answer, guest),
-            Err(client::Error::Timeout { .. }) => self.late(guest),
+            Err(_) if owed.is_broken() => broken(guest),
+            Err(client::Error::Timeout { .. }) => self.late(guest, &owed),
             Err(error) => self.failed(&chain(&error)),
+        }
+    }
+
+    /// Sends a request; once more, over another connection, if the first ended without an answer and that does no harm.
+    async fn send(&self, mut request: Request<Body>) -> Result<Response<Incoming>, client::Error> {
+        let Some(again) = copy_of_harmless(&request) else {
+            request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            return self.single.send_streaming(request).await;
+        };
+        match self.shared.send_streaming(request).await {
+            Err(error) if error.is_cut_off() => self.single.send_streaming(again).await,
+            answered => answered,
         }
     }
 
@@ -103,8 +140,10 @@ impl Upstream {
         head.version = Version::HTTP_11;
         headers::strip_request(&mut head.headers);
         headers::introduce(&mut head.headers, asked, guest.peer.ip());
-        // Without a length hyper takes a GET for one without a body.
-        if !body.is_end_stream() && body.size_hint().exact().is_none() {
+        if body.is_end_stream() {
+            headers::declare_no_body(&mut head.headers, &head.method);
+        } else if body.size_hint().exact().is_none() {
+            // Without a length hyper takes a GET for one without a body.
             head.headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
         }
         // Only what the other side needs: extensions hold this side's connection.
@@ -113,6 +152,7 @@ impl Upstream {
     }
 
     fn failed(&self, why: &dyn std::fmt::Display) -> Answer {
+        self.tally.upstream_failed("failed");
         if let Some(count) = self.failures.may_speak() {
             let upstream = &self.authority;
             tracing::warn!(%upstream, error = %why, count, "the upstream did not answer");
@@ -120,13 +160,37 @@ impl Upstream {
         text(StatusCode::BAD_GATEWAY, "the server behind this edge could not be reached")
     }
 
-    fn late(&self, guest: &Guest) -> Answer {
+    fn late(&self, guest: &Guest, owed: &Owed) -> Answer {
+        if owed.is_awaited() {
+            tracing::debug!(peer = %guest.peer, "a request's body stopped coming");
+            return text(StatusCode::REQUEST_TIMEOUT, "the request's body did not come in time");
+        }
+        self.tally.upstream_failed("late");
         if let Some(count) = self.failures.may_speak() {
             let (upstream, limit) = (&self.authority, guest.limits.upstream);
             tracing::warn!(%upstream, ?limit, count, "the upstream was too slow");
         }
         text(StatusCode::GATEWAY_TIMEOUT, "the server behind this edge did not answer in time")
     }
+}
+
+/// A copy to send if the request must be sent again: none if it has a body, or if twice is not the same as once.
+fn copy_of_harmless(request: &Request<Body>) -> Option<Request<Body>> {
+    if !request.method().is_idempotent() || !request.body().is_end_stream() {
+        return None;
+    }
+    let mut copy = Request::new(full(""));
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.headers_mut() = request.headers().clone();
+    Some(copy)
+}
+
+/// The visitor's own mistake: the upstream is not to blame.
+fn broken(guest: &Guest) -> Answer {
+    tracing::debug!(peer = %guest.peer, "a request's body broke off, or is not framed as HTTP");
+    let sentence = "the request's body ended before its time, or is not framed as HTTP wants it";
+    text(StatusCode::BAD_REQUEST, sentence)
 }
 
 fn relay(answer: Response<Incoming>, guest: &Guest) -> Answer {
@@ -148,11 +212,14 @@ mod tests {
 
     #[test]
     fn an_upstream_is_a_host_and_a_port() {
+        let made = |uri: &str| {
+            Upstream::new(&uri.parse().unwrap(), &EdgeLimits::default(), &Arc::default())
+        };
         for good in ["http://127.0.0.1:3000", "http://app.internal:80/", "http://[::1]:3000"] {
-            assert!(Upstream::new(&good.parse().unwrap()).is_ok(), "{good}");
+            assert!(made(good).is_ok(), "{good}");
         }
         for bad in ["https://a:1", "http://a:1/path", "http://a:1?q", "http://u@a:1", "a:1", "/x"] {
-            assert!(Upstream::new(&bad.parse().unwrap()).is_err(), "{bad}");
+            assert!(made(bad).is_err(), "{bad}");
         }
     }
 }

@@ -67,10 +67,11 @@ async fn the_request_arrives_as_it_was_sent_and_says_for_whom() {
         "x-forwarded-host: app.test\n",
         "cookie: a=b\n",
         "content-length: 5\n",
+        "connection: close\n",
     ] {
         assert!(told.contains(line), "{line} is missing: {told}");
     }
-    for gone in ["1.2.3.4", "te:", "connection:", "transfer-encoding:"] {
+    for gone in ["1.2.3.4", "\nte:", "transfer-encoding:"] {
         assert!(!told.contains(gone), "{gone} is there: {told}");
     }
 }

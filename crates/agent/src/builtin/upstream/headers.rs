@@ -7,6 +7,8 @@ use http::header::{
     HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 
+use http::Method;
+
 use crate::builtin::asked::Asked;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -14,7 +16,7 @@ const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host")
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// They speak of one connection (RFC 9110, 7.6.1).
-const OF_ONE_CONNECTION: [HeaderName; 9] = [
+const OF_ONE_CONNECTION: [HeaderName; 10] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
@@ -24,27 +26,38 @@ const OF_ONE_CONNECTION: [HeaderName; 9] = [
     TRAILER,
     TRANSFER_ENCODING,
     UPGRADE,
+    HeaderName::from_static("http2-settings"),
 ];
 
-/// They say who the visitor is, and only the edge knows.
-const OF_THE_EDGE: [HeaderName; 6] = [
-    FORWARDED,
-    X_FORWARDED_FOR,
-    X_FORWARDED_HOST,
-    X_FORWARDED_PROTO,
-    HeaderName::from_static("x-forwarded-port"),
-    HeaderName::from_static("x-real-ip"),
-];
+/// They say who the visitor is, and only the edge knows; so do all that begin with `x-forwarded`.
+const OF_THE_EDGE: [HeaderName; 3] =
+    [FORWARDED, HeaderName::from_static("x-real-ip"), HeaderName::from_static("x-client-ip")];
 
 pub(super) fn strip_request(headers: &mut HeaderMap) {
     strip_connection(headers);
-    for name in OF_THE_EDGE {
-        headers.remove(name);
-    }
+    strip_claims(headers);
     // The edge has said "continue" itself when it reads the body; and the length is that of the body it read.
     headers.remove(EXPECT);
     headers.remove(CONTENT_LENGTH);
     join_cookies(headers);
+}
+
+/// Takes away what the visitor says of himself, and of framing, in any spelling: CGI and its descendants (WSGI, Rack, PHP)
+/// read an underscore as a hyphen.
+fn strip_claims(headers: &mut HeaderMap) {
+    let claims: Vec<_> = headers.keys().filter(|name| is_claim(name)).cloned().collect();
+    for name in claims {
+        headers.remove(name);
+    }
+}
+
+fn is_claim(name: &HeaderName) -> bool {
+    let spelled = name.as_str();
+    let meant = spelled.replace('_', "-");
+    let is_in = |names: &[HeaderName]| names.iter().any(|name| name.as_str() == meant);
+    let is_disguised = spelled != meant
+        && (is_in(&OF_ONE_CONNECTION) || is_in(&[HOST, CONTENT_LENGTH, EXPECT, COOKIE]));
+    meant.starts_with("x-forwarded") || is_in(&OF_THE_EDGE) || is_disguised
 }
 
 /// HTTP/2 sends cookies one by one; HTTP/1.1 has one header for all (RFC 9113, 8.2.3).
@@ -58,7 +71,19 @@ fn join_cookies(headers: &mut HeaderMap) {
 }
 
 pub(super) fn strip_answer(headers: &mut HeaderMap) {
+    // Of two lengths the chunks are the one that was read by (RFC 9112, 6.3); another would cut the answer.
+    if headers.contains_key(TRANSFER_ENCODING) {
+        headers.remove(CONTENT_LENGTH);
+    }
     strip_connection(headers);
+}
+
+/// Says that there is no body, where the method makes one expect (RFC 9110, 8.6); servers answer 411 otherwise.
+pub(super) fn declare_no_body(headers: &mut HeaderMap, method: &Method) {
+    let never = [Method::GET, Method::HEAD, Method::DELETE, Method::OPTIONS];
+    if !never.contains(method) {
+        headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+    }
 }
 
 fn strip_connection(headers: &mut HeaderMap) {
@@ -126,6 +151,9 @@ mod tests {
             ("content-length", "5"),
             ("expect", "100-continue"),
             ("x-forwarded-for", "1.2.3.4"),
+            ("x_forwarded_for", "1.2.3.4"),
+            ("x-forwarded_anything", "1.2.3.4"),
+            ("content_length", "7"),
             ("forwarded", "for=1.2.3.4"),
             ("cookie", "a=b"),
             ("cookie", "c=d"),
@@ -146,6 +174,13 @@ mod tests {
         strip_answer(&mut given);
         assert_eq!(given.len(), 1);
         assert_eq!(given["content-length"], "5");
+    }
+
+    #[test]
+    fn of_two_lengths_the_chunks_are_believed() {
+        let mut given = headers(&[("content-length", "2"), ("transfer-encoding", "chunked")]);
+        strip_answer(&mut given);
+        assert!(given.is_empty(), "{given:?}");
     }
 
     #[test]

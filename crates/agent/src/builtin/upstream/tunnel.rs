@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use http::header::{CONNECTION, HeaderMap, HeaderValue, UPGRADE};
-use http::{Request, Response, Version};
+use http::{Method, Request, Response, Version};
 use hyper::body::{Body as _, Incoming};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
@@ -21,8 +21,11 @@ use crate::builtin::pulse::Pulse;
 /// How long saying goodbye may take.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// The protocol a request asks to switch to. One with a body is forwarded without the wish: what follows would be ambiguous.
-pub(super) fn wanted(request: &Request<Incoming>) -> Option<HeaderValue> {
+/// The one protocol that is switched to. Another, h2c above all, would carry requests past the edge.
+const WEBSOCKET: HeaderValue = HeaderValue::from_static("websocket");
+
+/// Does a request ask for a WebSocket? One with a body is forwarded without the wish: what follows would be ambiguous.
+pub(super) fn is_wanted(request: &Request<Incoming>) -> bool {
     let headers = request.headers();
     let names_it = headers
         .get_all(CONNECTION)
@@ -30,14 +33,24 @@ pub(super) fn wanted(request: &Request<Incoming>) -> Option<HeaderValue> {
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         .any(|name| name.trim().eq_ignore_ascii_case("upgrade"));
-    let plain = request.version() == Version::HTTP_11 && request.body().is_end_stream();
-    headers.get(UPGRADE).filter(|_| names_it && plain).cloned()
+    let plain = request.version() == Version::HTTP_11
+        && *request.method() == Method::GET
+        && request.body().is_end_stream();
+    names_it && plain && names_websocket(headers)
+}
+
+fn names_websocket(headers: &HeaderMap) -> bool {
+    let mut named = headers.get_all(UPGRADE).iter();
+    let first = named
+        .next()
+        .is_some_and(|named| named.as_bytes().eq_ignore_ascii_case(WEBSOCKET.as_bytes()));
+    first && named.next().is_none()
 }
 
 /// Asks the upstream for the same.
-pub(super) fn ask(headers: &mut HeaderMap, protocol: HeaderValue) {
+pub(super) fn ask(headers: &mut HeaderMap) {
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-    headers.insert(UPGRADE, protocol);
+    headers.insert(UPGRADE, WEBSOCKET);
 }
 
 /// Joins the two sides; none when the visitor did not ask for it.
@@ -47,7 +60,9 @@ pub(super) fn open(
     guest: &Guest,
 ) -> Option<Answer> {
     let visitor = visitor?;
-    let protocol = answer.headers().get(UPGRADE).cloned()?;
+    if !names_websocket(answer.headers()) {
+        return None;
+    }
     let upstream = hyper::upgrade::on(&mut answer);
     let guest = guest.clone();
     tokio::spawn(async move {
@@ -57,7 +72,7 @@ pub(super) fn open(
     });
     let (mut head, _) = answer.into_parts();
     headers::strip_answer(&mut head.headers);
-    ask(&mut head.headers, protocol);
+    ask(&mut head.headers);
     head.extensions.clear();
     Some(Response::from_parts(head, full("")))
 }
