@@ -1,5 +1,6 @@
 //! Which headers pass from one side to the other.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 use http::header::{
@@ -53,7 +54,10 @@ fn strip_claims(headers: &mut HeaderMap) {
 
 fn is_claim(name: &HeaderName) -> bool {
     let spelled = name.as_str();
-    let meant = spelled.replace('_', "-");
+    let meant = match spelled.contains('_') {
+        true => Cow::Owned(spelled.replace('_', "-")),
+        false => Cow::Borrowed(spelled),
+    };
     let is_in = |names: &[HeaderName]| names.iter().any(|name| name.as_str() == meant);
     let is_disguised = spelled != meant
         && (is_in(&OF_ONE_CONNECTION) || is_in(&[HOST, CONTENT_LENGTH, EXPECT, COOKIE]));

@@ -59,7 +59,7 @@ fn refuse_grpc() -> Answer {
 mod tests {
     use super::*;
 
-    fn headers(name: HeaderName, values: &[&'static str]) -> HeaderMap {
+    fn headers(name: &HeaderName, values: &[&'static str]) -> HeaderMap {
         values.iter().map(|value| (name.clone(), HeaderValue::from_static(value))).collect()
     }
 
@@ -74,7 +74,7 @@ mod tests {
             (&["chunked", "chunked"], true),
             (&["identity"], true),
         ] {
-            let given = headers(TRANSFER_ENCODING, codings);
+            let given = headers(&TRANSFER_ENCODING, codings);
             assert_eq!(has_other_coding(&given), other, "{codings:?}");
         }
     }
@@ -90,7 +90,7 @@ mod tests {
             ("application/json", false),
             ("a", false),
         ] {
-            assert_eq!(is_grpc(&headers(CONTENT_TYPE, &[kind])), grpc, "{kind}");
+            assert_eq!(is_grpc(&headers(&CONTENT_TYPE, &[kind])), grpc, "{kind}");
         }
     }
 }
