@@ -65,7 +65,7 @@ retention {
 
 edge {
   mode = "none" # agents | builtin | none
-  # http, https, group
+  # http, https, redirect_port, upstream, name, group, pull: docs/edge.md
 }
 
 security {

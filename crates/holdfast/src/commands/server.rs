@@ -66,8 +66,10 @@ fn understood(args: &ServerArgs, config: &Config, environment: &Environment) -> 
         ("database", config.database.url.to_string()),
         ("leases", format!("{:?}", config.coordination.backend).to_lowercase()),
         ("CA", config.acme.directory.to_string()),
-        ("edge", format!("{:?}", config.edge.mode).to_lowercase()),
+        ("edge", config.edge.in_words()),
     ];
     let lines = lines.map(|(what, value)| format!("  {what:<11} {value}\n"));
-    format!("{} is good.\n{}", args.config.display(), lines.concat())
+    let without = config.edge.without_http();
+    let note = without.map(|note| format!("Note: {}. {}\n", note.what, note.fix));
+    format!("{} is good.\n{}{}", args.config.display(), lines.concat(), note.unwrap_or_default())
 }

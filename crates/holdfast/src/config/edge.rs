@@ -32,6 +32,8 @@ pub(crate) struct Edge {
     pub(crate) https: Option<SocketAddr>,
     /// Which domains the built-in edge serves, and which edges serve a domain that names none.
     pub(crate) group: String,
+    /// The port that redirects to HTTPS lead to, where visitors reach it by another than `https` has.
+    pub(crate) redirect_port: Option<u16>,
     /// What visitors see; a page of our own where absent.
     pub(crate) upstream: Option<WebUrl>,
     /// Where proxies that fetch certificates by themselves (Caddy) ask.
@@ -46,13 +48,43 @@ impl Default for Edge {
             http: None,
             https: None,
             group: "default".to_owned(),
+            redirect_port: None,
             upstream: None,
             pull: None,
         }
     }
 }
 
+/// What the built-in edge does without an address for HTTP, and what to do if that is not meant.
+pub(crate) struct WithoutHttp {
+    pub(crate) what: &'static str,
+    pub(crate) fix: &'static str,
+}
+
+const WITHOUT_HTTP: WithoutHttp = WithoutHttp {
+    what: "edge.http is not set, so this edge answers no HTTP: challenges are answered in the TLS handshake alone (TLS-ALPN-01, which the CA makes on \
+           port 443), no name can prove over HTTP that it leads here, and http:// is not redirected",
+    fix: "Set edge.http, such as \"0.0.0.0:80\", unless that is meant.",
+};
+
 impl Edge {
+    /// Who serves and where, for people.
+    pub(crate) fn in_words(&self) -> String {
+        let mut words = format!("{:?}", self.mode).to_lowercase();
+        let addresses = [("https", self.https), ("http", self.http)];
+        for (what, address) in addresses {
+            words.extend(address.map(|address| format!(", {what} on {address}")));
+        }
+        words.extend(self.redirect_port.map(|port| format!(", redirects to port {port}")));
+        words.extend(self.upstream.as_ref().map(|url| format!(", before {url}")));
+        words
+    }
+
+    /// Something, if this is a built-in edge that nothing tells where to answer HTTP.
+    pub(crate) fn without_http(&self) -> Option<WithoutHttp> {
+        (self.mode == EdgeMode::Builtin && self.http.is_none()).then_some(WITHOUT_HTTP)
+    }
+
     pub(super) fn check(
         &self,
         findings: &mut Findings<'_>,
@@ -113,6 +145,12 @@ impl Edge {
             "is more than an http address",
             "name host and port alone, such as \"http://127.0.0.1:3000\"; paths are passed on as they come",
         );
+        findings.require(
+            self.redirect_port.is_none() || self.http.is_some(),
+            "edge.redirect_port",
+            "is not used without edge.http, where the redirects are given",
+            "set edge.http, such as \"0.0.0.0:80\", or remove it",
+        );
         let addresses =
             [("server.listen", Some(listen)), ("edge.http", self.http), ("edge.https", self.https)];
         for (index, (key, address)) in addresses.iter().enumerate().skip(1) {
@@ -141,6 +179,7 @@ impl Edge {
             ("edge.http", self.http.is_some()),
             ("edge.https", self.https.is_some()),
             ("edge.upstream", self.upstream.is_some()),
+            ("edge.redirect_port", self.redirect_port.is_some()),
         ];
         for (key, set) in unused {
             findings.require(

@@ -129,6 +129,12 @@ pub(super) static KEYS: &[Key] = &[
     key("edge.https", ADDRESS),
     key("edge.group", "a name of 1 to 128 characters without spaces"),
     key("edge.pull", "an IP address and a port for Caddy to ask at, such as \"127.0.0.1:8610\""),
+    number(
+        "edge.redirect_port",
+        1,
+        65_535,
+        "the port at which visitors reach HTTPS, from 1 to 65535, such as 443",
+    ),
     key("edge.upstream", "the URL of what visitors are to see, such as \"http://127.0.0.1:3000\""),
     key("security.master_key_file", "the path of a file, relative to this file"),
     secret("security.master_key", "32 bytes in base64, as `openssl rand -base64 32` prints them"),

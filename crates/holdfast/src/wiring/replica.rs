@@ -236,6 +236,7 @@ impl Plan {
         // Without a name of its own it is known by its place, which a restart does not change.
         let name = name.unwrap_or_else(|| format!("{}:{}", instance::machine(), https.port()));
         let mut settings = EdgeConfig::new(&name, &edge.group, edge.http, https);
+        settings.https_port_shown = edge.redirect_port.unwrap_or(0);
         settings.upstream = edge.upstream.as_ref().and_then(|url| url.as_str().parse().ok());
         let stop = CancellationToken::new();
         let started = BuiltinEdge::start(settings, self.store.clone(), stop.clone()).await;

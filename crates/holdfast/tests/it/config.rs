@@ -69,6 +69,9 @@ const CASES: &[Case] = &[
     case("mode = \"none\"", "mode = \"builtin\"\nhttps = \"127.0.0.1:8600\"", &["edge.https", "collides with server.listen"]),
     case("mode = \"none\"", "mode = \"none\"\nhttps = \"127.0.0.1:8643\"", &["edge.https", "builtin"]),
     case("mode = \"none\"", "mode = \"builtin\"\nhttps = \"127.0.0.1:8643\"\nupstream = \"https://x/y\"", &["edge.upstream = \"https://x/y\"", "http://127.0.0.1:3000"]),
+    case("mode = \"none\"", "mode = \"none\"\nredirect_port = 443", &["edge.redirect_port = 443", "builtin"]),
+    case("mode = \"none\"", "mode = \"builtin\"\nhttps = \"127.0.0.1:8643\"\nredirect_port = 443", &["edge.redirect_port = 443", "edge.http"]),
+    case("mode = \"none\"", "mode = \"builtin\"\nhttps = \"127.0.0.1:8643\"\nhttp = \"127.0.0.1:8680\"\nredirect_port = 0", &["edge.redirect_port = 0", "1 to 65535"]),
     case("mode = \"none\"", "mode = \"none\"\npull = \"0.0.0.0:8610\"", &["edge.pull = \"0.0.0.0:8610\"", "allow_plaintext"]),
     case("mode = \"none\"", "mode = \"none\"\npull = \"127.0.0.1:8600\"", &["edge.pull", "collides with server.listen"]),
     case("mode = \"none\"", "mode = \"none\"\ngroup = \"a b\"", &["edge.group = \"a b\""]),
@@ -177,4 +180,27 @@ fn a_check_tells_what_was_understood_and_starts_nothing() {
     let mut wrong = program();
     wrong.args(check).env("HOLDFAST__SERVER__ROLE", "boss");
     Ended::of(&mut wrong).refused(2, &["server.role"]);
+}
+
+#[test]
+fn a_check_tells_what_the_built_in_edge_does_and_what_it_lacks() {
+    let scratch = Scratch::new().unwrap();
+    let told = |edge: &str| {
+        let text = DOCUMENTED.replace("mode = \"none\"", edge);
+        let file = scratch.write("holdfast.toml", text).unwrap();
+        Ended::of(program().args(["server", "--config", &word(&file), "--check"])).done().stdout
+    };
+    let https = "mode = \"builtin\"\nhttps = \"0.0.0.0:443\"";
+    let without = told(https);
+    for words in ["Note: edge.http is not set", "TLS-ALPN-01", "Set edge.http"] {
+        assert!(without.contains(words), "no `{words}` in: {without}");
+    }
+    let whole = told(&format!(
+        "{https}\nhttp = \"0.0.0.0:80\"\nredirect_port = 8443\nupstream = \"http://127.0.0.1:3000\""
+    ));
+    assert!(!whole.contains("Note"), "{whole}");
+    let words = "builtin, https on 0.0.0.0:443, http on 0.0.0.0:80, redirects to port 8443, before http://127.0.0.1:3000";
+    assert!(whole.contains(words), "{whole}");
+    let none = told("mode = \"none\"");
+    assert!(!none.contains("Note") && none.contains("edge        none\n"), "{none}");
 }

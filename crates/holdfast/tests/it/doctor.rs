@@ -169,3 +169,18 @@ async fn an_edge_that_complains_is_wrong_by_the_database_too() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_built_in_edge_without_http_is_doubtful() {
+    let network = Network::start().await;
+    let [https, http] = [free_port().unwrap(), free_port().unwrap()];
+    for (http, verdict) in [
+        (String::new(), "doubtful"),
+        (format!("http = \"127.0.0.1:{http}\"\nredirect_port = 443"), "good"),
+    ] {
+        let edge = format!("[edge]\nmode = \"builtin\"\nhttps = \"127.0.0.1:{https}\"\n{http}");
+        let replica = Replica::prepare(&network, Database::Sqlite, &edge).await;
+        let seen = findings(&replica.with_config(["doctor", "--output", "json"]).done());
+        assert!(seen.contains(&("port http".to_owned(), verdict.to_owned())), "{seen:?}");
+    }
+}

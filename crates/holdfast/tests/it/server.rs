@@ -75,7 +75,7 @@ async fn the_built_in_edge_serves_in_server_mode() {
     let network = Network::start().await;
     let api = free_port().unwrap();
     let extra = format!(
-        "[edge]\nmode = \"builtin\"\nhttp = \"127.0.0.1:{}\"\nhttps = \"127.0.0.1:{}\"",
+        "[edge]\nmode = \"builtin\"\nhttp = \"127.0.0.1:{}\"\nhttps = \"127.0.0.1:{}\"\nredirect_port = 443",
         network.http, network.tls
     );
     let mut replica = Replica::prepare(&network, Database::Sqlite, &extra).await;
@@ -100,6 +100,11 @@ async fn the_built_in_edge_serves_in_server_mode() {
         &format!("https://{name}:{port}/"),
     ]));
     assert!(seen.done().stdout.contains(name));
+    let resolve = format!("{name}:{}:127.0.0.1", network.http);
+    let url = format!("http://{name}:{}/x?y", network.http);
+    let led = ["--silent", "--write-out", "%{redirect_url}", "--output", "/dev/null"];
+    let led = Ended::of(Command::new("curl").args(led).args(["--resolve", &resolve, &url]));
+    assert_eq!(led.done().stdout, "https://shop.test/x?y");
 }
 
 #[tokio::test]

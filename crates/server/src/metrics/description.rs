@@ -16,6 +16,10 @@ const COUNTERS: &[(&str, &str)] = &[
     ("holdfast_edge_handshakes_total", "TLS handshakes of the built-in edge."),
     ("holdfast_edge_lookups_total", "Certificates the built-in edge looked up."),
     (
+        "holdfast_edge_upstream_failures_total",
+        "Requests that the built-in edge's upstream did not answer.",
+    ),
+    (
         "holdfast_event_reads_total",
         "Reads of the event log for streams: by the reader they share, or for one that is behind.",
     ),

@@ -26,6 +26,8 @@ pub(super) async fn look(config: &Config) -> Vec<Finding> {
     {
         findings.push(port(what, address, runs).await);
     }
+    let without = config.edge.without_http();
+    findings.extend(without.map(|note| Finding::doubtful("port http", note.what, note.fix)));
     findings
 }
 
