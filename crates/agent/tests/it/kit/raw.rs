@@ -11,22 +11,37 @@ pub(crate) const FINE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine"
 
 pub(crate) struct Raw {
     answer: &'static str,
-    /// Requests of one connection that are answered; it ends when another one has arrived.
+    /// Requests of one connection that are answered.
     per_connection: usize,
+    /// Does a connection end when one more request has arrived, or right after the last answer?
+    lingers: bool,
     requests: Mutex<Vec<String>>,
     pub(crate) connections: AtomicUsize,
 }
 
 impl Raw {
-    /// Serves until the test's runtime ends.
+    /// Serves until the test's runtime ends; a connection ends when one request too many has arrived.
     pub(crate) async fn start(
         answer: &'static str,
         per_connection: usize,
     ) -> (Arc<Self>, SocketAddr) {
+        Self::with(answer, per_connection, true).await
+    }
+
+    /// Serves until the test's runtime ends; a connection ends after its first answer, which does not say so.
+    pub(crate) async fn hasty(answer: &'static str) -> (Arc<Self>, SocketAddr) {
+        Self::with(answer, 1, false).await
+    }
+
+    async fn with(
+        answer: &'static str,
+        per_connection: usize,
+        lingers: bool,
+    ) -> (Arc<Self>, SocketAddr) {
         let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = tcp.local_addr().unwrap();
         let (requests, connections) = (Mutex::default(), AtomicUsize::new(0));
-        let raw = Arc::new(Self { answer, per_connection, requests, connections });
+        let raw = Arc::new(Self { answer, per_connection, lingers, requests, connections });
         let serving = raw.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = tcp.accept().await {
@@ -47,7 +62,9 @@ impl Raw {
             self.requests.lock().unwrap().push(request);
             stream.write_all(answer.as_bytes()).await.ok();
         }
-        if let Some(request) = read(&mut stream).await {
+        if self.lingers
+            && let Some(request) = read(&mut stream).await
+        {
             self.requests.lock().unwrap().push(format!("unanswered {request}"));
         }
     }
