@@ -1,10 +1,13 @@
 //! Answers the edge gives itself, and the one kind of body they all have.
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use http::header::{
+    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS,
+};
 use http::{Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
+use hyper::body::Body as _;
 
 pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(super) type Body = UnsyncBoxBody<Bytes, BoxError>;
@@ -35,6 +38,14 @@ pub(super) fn with_type(
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     answer
+}
+
+/// The answer as HEAD wants it. hyper leaves the body out over HTTP/1.1 alone; over HTTP/2 it breaks the protocol.
+pub(super) fn without_body(mut answer: Answer) -> Answer {
+    if let Some(length) = answer.body().size_hint().exact().filter(|length| *length > 0) {
+        answer.headers_mut().insert(CONTENT_LENGTH, length.into());
+    }
+    answer.map(|_| full(""))
 }
 
 /// The answer with one more header.

@@ -3,13 +3,13 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use http::{Request, StatusCode};
+use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use tokio::net::TcpStream;
 
 use super::EdgeLimits;
-use super::answer::{Answer, text};
+use super::answer::{Answer, text, without_body};
 use super::asked::asked;
 use super::connection;
 use super::door::{Guest, Host};
@@ -80,6 +80,17 @@ impl Secure {
     }
 
     async fn answer(&self, served: &Served, guest: &Guest, request: Request<Incoming>) -> Answer {
+        let is_head = *request.method() == Method::HEAD;
+        let answer = self.answer_in_full(served, guest, request).await;
+        if is_head { without_body(answer) } else { answer }
+    }
+
+    async fn answer_in_full(
+        &self,
+        served: &Served,
+        guest: &Guest,
+        request: Request<Incoming>,
+    ) -> Answer {
         if head::is_too_large(&request, &self.limits) {
             let sentence = "the request's header fields are too many or too long";
             return text(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, sentence);

@@ -207,6 +207,26 @@ async fn the_challenge_is_answered_in_the_handshake() {
 }
 
 #[tokio::test]
+async fn an_answer_to_head_has_no_body() {
+    let ground = Ground::new().await;
+    ground.deploy("shop.test");
+    for (path, status) in [("/", 200), ("/other", 404), ("/.well-known/acme-challenge/x", 404)] {
+        let request = http::Request::head(format!("https://shop.test{path}"));
+        let request = request.body(bytes::Bytes::new()).unwrap();
+        let over_2 = ground.visitor().client().send(request).await.unwrap();
+        assert_eq!((over_2.status().as_u16(), over_2.body().len()), (status, 0), "{path}");
+        let length = over_2.headers()["content-length"].to_str().unwrap();
+        let mut stream = ground.visitor().connect("shop.test").await.unwrap();
+        let line = format!("HEAD {path} HTTP/1.1");
+        let over_1 =
+            crate::kit::ask(&mut stream, "shop.test", &line, "Connection: close\r\n").await;
+        let over_1 = over_1.unwrap();
+        assert!(over_1.contains(&format!("content-length: {length}\r\n")), "{over_1}");
+        assert!(length != "0" && over_1.ends_with("\r\n\r\n"), "{over_1}");
+    }
+}
+
+#[tokio::test]
 async fn a_client_of_the_oldest_http_is_served() {
     let ground = Ground::new().await;
     ground.deploy("shop.test");
