@@ -6,7 +6,7 @@ use holdfast_testkit::eventually;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::kit::{AGES, Behind, Ground, LIMIT};
+use crate::kit::{AGES, Behind, Ground, LIMIT, Raw};
 
 const SHORT: Duration = Duration::from_millis(100);
 
@@ -253,5 +253,21 @@ async fn a_head_has_one_limit_in_bytes() {
         let answer = crate::kit::ask(&mut stream, "shop.test", "GET / HTTP/1.1", &headers).await;
         let start = format!("HTTP/1.1 {status} ");
         assert!(answer.unwrap().starts_with(&start), "{length} bytes over HTTP/1.1");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_may_have_as_many_header_fields_as_a_request() {
+    for (fields, status) in [(256, 200), (257, 502)] {
+        let others: String = (1..fields).map(|n| format!("x-{n}: y\r\n")).collect();
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n{others}\r\nfine");
+        let (_raw, address) = Raw::start(Box::leak(answer.into_boxed_str()), 1).await;
+        let ground = Ground::with(|config| {
+            config.upstream = Some(format!("http://{address}").parse().unwrap());
+        })
+        .await;
+        ground.deploy("shop.test");
+        let answer = ground.visitor().get("https://shop.test/").await;
+        assert_eq!(answer.status().as_u16(), status, "{fields} header fields");
     }
 }
