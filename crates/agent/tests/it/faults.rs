@@ -138,7 +138,7 @@ async fn a_body_that_is_not_framed_as_http_is_the_visitors_mistake() {
 #[tokio::test]
 async fn an_upload_that_stops_is_not_told_as_a_slow_upstream() {
     let (_behind, address) = Behind::start().await;
-    let limit = Duration::from_millis(200);
+    let limit = Duration::from_secs(2);
     let ground = ground(address, |limits| limits.upstream = limit).await;
     let bytes = "POST /upload HTTP/1.1\r\nHost: app.test\r\nContent-Length: 10\r\n\r\nabc";
     let answer = sends(&ground, bytes, false).await;
