@@ -22,7 +22,7 @@ use holdfast_gateway::client::{self, Client, ClientConfig};
 
 use self::patience::Patience;
 use self::refusal::{has_other_coding, refusal};
-use self::visitor::{Owed, VisitorBody};
+use self::visitor::{BodyState, VisitorBody};
 use super::EdgeLimits;
 use super::answer::{Answer, Body, full, text};
 use super::asked::Asked;
@@ -84,7 +84,7 @@ impl Upstream {
             return refusal;
         }
         let visitor = tunnel::is_wanted(&request).then(|| hyper::upgrade::on(&mut request));
-        let (pulse, owed) = (Pulse::exchange(guest.pulse.clone()), Owed::default());
+        let (pulse, state) = (Pulse::exchange(guest.pulse.clone()), BodyState::default());
         let Ok(mut outgoing) = self.rewrite(request, asked, guest) else {
             return text(StatusCode::BAD_REQUEST, "the request's target cannot be forwarded");
         };
@@ -92,10 +92,10 @@ impl Upstream {
             tunnel::ask(outgoing.headers_mut());
         }
         let outgoing =
-            outgoing.map(|body| beating(VisitorBody::new(body, owed.clone()), pulse.clone()));
+            outgoing.map(|body| beating(VisitorBody::new(body, state.clone()), pulse.clone()));
         let answered = tokio::select! {
             answered = self.send(outgoing) => answered,
-            () = pulse.still(guest.limits.upstream) => return self.late(guest, &owed),
+            () = pulse.still(guest.limits.upstream) => return self.late(guest, &state),
         };
         match answered {
             Ok(answer) if answer.status() == StatusCode::SWITCHING_PROTOCOLS => {
@@ -106,15 +106,15 @@ impl Upstream {
                 self.failed(&"its answer has a transfer coding that nobody asked for")
             }
             Ok(answer) => relay(answer, guest),
-            Err(_) if owed.is_broken() => broken(guest),
-            Err(client::Error::Timeout { .. }) => self.late(guest, &owed),
+            Err(_) if state.is_broken() => broken(guest),
+            Err(client::Error::Timeout { .. }) => self.late(guest, &state),
             Err(error) => self.failed(&chain(&error)),
         }
     }
 
     /// Sends a request; once more, over another connection, if the first ended without an answer and that does no harm.
     async fn send(&self, mut request: Request<Body>) -> Result<Response<Incoming>, client::Error> {
-        let Some(again) = copy_of_harmless(&request) else {
+        let Some(again) = repeatable(&request) else {
             request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             return self.single.send_streaming(request).await;
         };
@@ -160,8 +160,8 @@ impl Upstream {
         text(StatusCode::BAD_GATEWAY, "the server behind this edge could not be reached")
     }
 
-    fn late(&self, guest: &Guest, owed: &Owed) -> Answer {
-        if owed.is_awaited() {
+    fn late(&self, guest: &Guest, state: &BodyState) -> Answer {
+        if state.is_awaited() {
             tracing::debug!(peer = %guest.peer, "a request's body stopped coming");
             return text(StatusCode::REQUEST_TIMEOUT, "the request's body did not come in time");
         }
@@ -175,7 +175,7 @@ impl Upstream {
 }
 
 /// A copy to send if the request must be sent again: none if it has a body, or if twice is not the same as once.
-fn copy_of_harmless(request: &Request<Body>) -> Option<Request<Body>> {
+fn repeatable(request: &Request<Body>) -> Option<Request<Body>> {
     if !request.method().is_idempotent() || !request.body().is_end_stream() {
         return None;
     }

@@ -67,7 +67,7 @@ async fn no_visitor_notices_that_the_upstream_closed_an_idle_connection() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_visitor_notices_that_the_upstream_closes_after_each_answer() {
-    let (raw, address) = Raw::hasty(FINE).await;
+    let (raw, address) = Raw::closing(FINE).await;
     let ground = ground(address, |_| {}).await;
     let sent = requests_succeed(&ground).await;
     assert_eq!(raw.requests().len(), sent, "each was carried out once");

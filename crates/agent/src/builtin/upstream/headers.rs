@@ -36,23 +36,23 @@ const OF_THE_EDGE: [HeaderName; 3] =
 
 pub(super) fn strip_request(headers: &mut HeaderMap) {
     strip_connection(headers);
-    strip_claims(headers);
+    strip_reserved(headers);
     // The edge has said "continue" itself when it reads the body; and the length is that of the body it read.
     headers.remove(EXPECT);
     headers.remove(CONTENT_LENGTH);
     join_cookies(headers);
 }
 
-/// Takes away what the visitor says of himself, and of framing, in any spelling: CGI and its descendants (WSGI, Rack, PHP)
-/// read an underscore as a hyphen.
-fn strip_claims(headers: &mut HeaderMap) {
-    let claims: Vec<_> = headers.keys().filter(|name| is_claim(name)).cloned().collect();
-    for name in claims {
+/// Removes what only the edge may say, about the visitor and about framing, in any spelling: CGI and what came after it
+/// (WSGI, Rack, PHP) read an underscore as a hyphen.
+fn strip_reserved(headers: &mut HeaderMap) {
+    let reserved: Vec<_> = headers.keys().filter(|name| is_reserved(name)).cloned().collect();
+    for name in reserved {
         headers.remove(name);
     }
 }
 
-fn is_claim(name: &HeaderName) -> bool {
+fn is_reserved(name: &HeaderName) -> bool {
     let spelled = name.as_str();
     let meant = match spelled.contains('_') {
         true => Cow::Owned(spelled.replace('_', "-")),

@@ -24,7 +24,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// The one protocol that is switched to. Another, h2c above all, would carry requests past the edge.
 const WEBSOCKET: HeaderValue = HeaderValue::from_static("websocket");
 
-/// Does a request ask for a WebSocket? One with a body is forwarded without the wish: what follows would be ambiguous.
+/// Does a request ask for a WebSocket? One with a body is forwarded without asking: what follows would be ambiguous.
 pub(super) fn is_wanted(request: &Request<Incoming>) -> bool {
     let headers = request.headers();
     let names_it = headers

@@ -14,11 +14,11 @@ const GIVEN: u8 = 0;
 const AWAITED: u8 = 1;
 const BROKEN: u8 = 2;
 
-/// What the visitor owes, seen from beside the body.
+/// Where the body of a request stands, shared with whoever waits for the answer.
 #[derive(Clone, Default)]
-pub(super) struct Owed(Arc<AtomicU8>);
+pub(super) struct BodyState(Arc<AtomicU8>);
 
-impl Owed {
+impl BodyState {
     /// Does the upstream wait for more of the body?
     pub(super) fn is_awaited(&self) -> bool {
         self.0.load(Relaxed) == AWAITED
@@ -32,12 +32,12 @@ impl Owed {
 
 pub(super) struct VisitorBody {
     body: Incoming,
-    owed: Owed,
+    state: BodyState,
 }
 
 impl VisitorBody {
-    pub(super) fn new(body: Incoming, owed: Owed) -> Self {
-        Self { body, owed }
+    pub(super) fn new(body: Incoming, state: BodyState) -> Self {
+        Self { body, state }
     }
 }
 
@@ -55,7 +55,7 @@ impl HttpBody for VisitorBody {
             Poll::Ready(Some(Err(_))) => BROKEN,
             Poll::Ready(_) => GIVEN,
         };
-        self.owed.0.store(seen, Relaxed);
+        self.state.0.store(seen, Relaxed);
         polled.map(|frame| frame.map(|frame| frame.map_err(Into::into)))
     }
 

@@ -29,7 +29,7 @@ impl Raw {
     }
 
     /// Serves until the test's runtime ends; a connection ends after its first answer, which does not say so.
-    pub(crate) async fn hasty(answer: &'static str) -> (Arc<Self>, SocketAddr) {
+    pub(crate) async fn closing(answer: &'static str) -> (Arc<Self>, SocketAddr) {
         Self::with(answer, 1, false).await
     }
 
