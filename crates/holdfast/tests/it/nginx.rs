@@ -126,7 +126,7 @@ impl Book {
         let prefix = format!("{}/", self.scratch.path().display());
         let mut nginx = Command::new("/usr/sbin/nginx");
         nginx.args(["-p", &prefix, "-c", "nginx.conf"]);
-        let nginx = Process::spawn("nginx", &mut nginx).unwrap();
+        let nginx = Process::spawn("nginx", &nginx).unwrap();
         let https = self.https;
         eventually(SOON, "nginx to listen", async || {
             tokio::net::TcpStream::connect(("127.0.0.1", https)).await.map(drop)
