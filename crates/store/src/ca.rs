@@ -45,6 +45,8 @@ pub struct CaAccount {
     pub unusable: Option<String>,
     /// What a person set.
     pub halt: Option<Halt>,
+    /// When a pause was last lifted by hand, and who did.
+    pub resumed: Option<(Timestamp, String)>,
     /// Since when the CA has failed the replica that it has failed longest, and how, in the words of that replica.
     pub failing: Option<(Timestamp, String)>,
     /// How many orders the budget allows now.

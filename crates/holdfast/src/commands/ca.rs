@@ -84,6 +84,8 @@ struct Ca {
     healthy: bool,
     reason: Option<String>,
     pauses: Vec<Pause>,
+    #[serde(default)]
+    resumed: Option<Resumed>,
     account: Option<Account>,
     limits: Vec<Limit>,
     in_flight: u64,
@@ -106,6 +108,12 @@ struct Pause {
     detail: String,
     since: Option<Timestamp>,
     until: Option<Timestamp>,
+    by: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Resumed {
+    at: Timestamp,
     by: String,
 }
 
@@ -250,6 +258,9 @@ fn shown(answer: &Value, output: Output) -> Result<(), Failure> {
     row("open", format!("{} orders", ca.in_flight));
     for pause in ca.pauses {
         row("paused", pause.told(now));
+    }
+    if let Some(Resumed { at, by }) = ca.resumed {
+        row("resumed", format!("{} by {by}", clock::relative(at, now)));
     }
     output.table(&table);
     Ok(())

@@ -26,6 +26,8 @@ pub(crate) struct CaView {
     paused_until: Option<Timestamp>,
     /// What keeps it from ordering, each by itself.
     pauses: Vec<PauseView>,
+    /// Who last lifted a pause by hand; null when nobody did.
+    resumed: Option<ResumeView>,
     /// The account; null until there is one.
     account: Option<CaAccountView>,
     /// How many orders may be made.
@@ -72,6 +74,17 @@ pub(crate) struct PauseView {
     #[schema(value_type = Option<String>, format = DateTime)]
     until: Option<Timestamp>,
     /// Who set it: a token's name, or `ca`.
+    by: String,
+}
+
+/// That a pause was lifted by hand.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = CaResume)]
+pub(crate) struct ResumeView {
+    /// When.
+    #[schema(value_type = String, format = DateTime)]
+    at: Timestamp,
+    /// By whom: a token's name.
     by: String,
 }
 
@@ -198,6 +211,7 @@ impl CaView {
             reason: None,
             paused_until: None,
             pauses: Vec::new(),
+            resumed: None,
             account: None,
             limits: vec![limit],
             in_flight: 0,
@@ -245,6 +259,7 @@ impl CaView {
             }),
             limits: limits.collect(),
             pauses,
+            resumed: account.resumed.clone().map(|(at, by)| ResumeView { at, by }),
             in_flight: account.in_flight,
             queued: queued.unwrap_or_default(),
             drains_at,

@@ -60,6 +60,7 @@ async fn a_pause_by_hand_outlasts_what_the_ca_says_and_is_lifted_by_hand() {
     for _ in 0..2 {
         let (status, resumed) = post(&kit, "resume", &json!({})).await;
         assert_eq!((status, &resumed["pauses"]), (200, &json!([])), "{resumed}");
+        assert_eq!(resumed["resumed"]["by"], "admin-token", "{resumed}");
     }
     let events = kit.store.events_after(EventCursor::default(), 100).await.unwrap();
     let kinds = events.iter().filter_map(|event| match &event.body {

@@ -8,6 +8,13 @@ CREATE TABLE account_halt (
     halted_by    text        NOT NULL
 );
 
+-- Who lifted the last pause of an account, and when.
+CREATE TABLE account_resume (
+    account_id uuid        PRIMARY KEY,
+    resumed_at timestamptz NOT NULL,
+    resumed_by text        NOT NULL
+);
+
 -- With which directory a replica orders; the release before writes none. A table of its own: another column of the replica's would break
 -- what replicas of the release before have prepared.
 CREATE TABLE replica_directory (

@@ -8,6 +8,13 @@ CREATE TABLE account_halt (
     halted_by    TEXT    NOT NULL
 ) STRICT;
 
+-- Who lifted the last pause of an account, and when.
+CREATE TABLE account_resume (
+    account_id BLOB    PRIMARY KEY NOT NULL,
+    resumed_at INTEGER NOT NULL,
+    resumed_by TEXT    NOT NULL
+) STRICT;
+
 -- With which directory a replica orders; the release before writes none. A table of its own: another column of the replica's would break
 -- what replicas of the release before have prepared.
 CREATE TABLE replica_directory (

@@ -21,9 +21,9 @@ use crate::{
 
 const ACCOUNTS: &str = concat!(
     "SELECT a.id, a.directory, a.url, a.paused_until, a.paused_at, a.pause_reason, a.unusable, a.budget_at,
-        f.since AS failing_since, f.failure, h.halted_at, h.halted_until, h.halted_by, clock_timestamp() AS now,
+        f.since AS failing_since, f.failure, h.halted_at, h.halted_until, h.halted_by, u.resumed_at, u.resumed_by, clock_timestamp() AS now,
         (SELECT count(*) FROM (SELECT 1 FROM acme_order o WHERE o.account_id = a.id AND o.ended_at IS NULL LIMIT $1) n) AS in_flight
-    FROM acme_account a LEFT JOIN account_halt h ON h.account_id = a.id",
+    FROM acme_account a LEFT JOIN account_halt h ON h.account_id = a.id LEFT JOIN account_resume u ON u.account_id = a.id",
     failure!(),
     "ORDER BY a.created_at, a.id"
 );
@@ -55,6 +55,10 @@ const HALT: &str = "
     INSERT INTO account_halt AS h (account_id, halted_at, halted_until, halted_by)
     SELECT id, clock_timestamp(), clock_timestamp() + $2 * interval '1 microsecond', $3 FROM acme_account WHERE id = $1
     ON CONFLICT (account_id) DO UPDATE SET halted_at = EXCLUDED.halted_at, halted_until = EXCLUDED.halted_until, halted_by = EXCLUDED.halted_by";
+
+const RESUMED: &str = "
+    INSERT INTO account_resume (account_id, resumed_at, resumed_by) VALUES ($1, clock_timestamp(), $2)
+    ON CONFLICT (account_id) DO UPDATE SET resumed_at = EXCLUDED.resumed_at, resumed_by = EXCLUDED.resumed_by";
 
 const SERVE: &str = "
     INSERT INTO replica_directory (instance, incarnation, directory) VALUES ($1, $2, $3)
@@ -106,6 +110,7 @@ impl CaAccounts for PostgresStore {
             lifted += transaction.execute(sql(statement).bind(id.0)).await?.rows_affected();
         }
         if lifted > 0 {
+            transaction.execute(sql(RESUMED).bind(id.0).bind(&*actor.name)).await?;
             note(&mut transaction, actor, "ca-resumed", subject, "orders go on").await?;
         }
         around(Point::STORE_PAUSE, transaction.commit()).await?;

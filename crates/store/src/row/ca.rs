@@ -27,6 +27,7 @@ pub(crate) fn ca_account(row: &impl Fields, limits: OrderLimits) -> Result<CaAcc
         pause_reason: row.maybe_text("pause_reason")?,
         unusable: row.maybe_text("unusable")?,
         halt: halt_by(row, now)?,
+        resumed: row.maybe_at("resumed_at")?.zip(row.maybe_text("resumed_by")?),
         failing: row.maybe_at("failing_since")?.zip(row.maybe_text("failure")?),
         orders_left: left.available(now),
         next_slot_at: left.next_at(now),

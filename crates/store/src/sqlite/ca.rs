@@ -24,9 +24,9 @@ use crate::{
 
 const ACCOUNTS: &str = concat!(
     "SELECT a.id, a.directory, a.url, a.paused_until, a.paused_at, a.pause_reason, a.unusable, a.budget_at,
-        f.since AS failing_since, f.failure, h.halted_at, h.halted_until, h.halted_by, $2 AS now,
+        f.since AS failing_since, f.failure, h.halted_at, h.halted_until, h.halted_by, u.resumed_at, u.resumed_by, $2 AS now,
         (SELECT count(*) FROM (SELECT 1 FROM acme_order o WHERE o.account_id = a.id AND o.ended_at IS NULL LIMIT $1)) AS in_flight
-    FROM acme_account a LEFT JOIN account_halt h ON h.account_id = a.id",
+    FROM acme_account a LEFT JOIN account_halt h ON h.account_id = a.id LEFT JOIN account_resume u ON u.account_id = a.id",
     failure!(),
     "ORDER BY a.created_at, a.id"
 );
@@ -58,6 +58,10 @@ const HALT: &str = "
     INSERT INTO account_halt (account_id, halted_at, halted_until, halted_by)
     SELECT id, $4, $2, $3 FROM acme_account WHERE id = $1
     ON CONFLICT (account_id) DO UPDATE SET halted_at = excluded.halted_at, halted_until = excluded.halted_until, halted_by = excluded.halted_by";
+
+const RESUMED: &str = "
+    INSERT INTO account_resume (account_id, resumed_at, resumed_by) VALUES ($1, $3, $2)
+    ON CONFLICT (account_id) DO UPDATE SET resumed_at = excluded.resumed_at, resumed_by = excluded.resumed_by";
 
 const SERVE: &str = "
     INSERT INTO replica_directory (instance, incarnation, directory) VALUES ($1, $2, $3)
@@ -112,6 +116,8 @@ impl CaAccounts for SqliteStore {
             lifted += transaction.execute(sql(statement).bind(id.0)).await?.rows_affected();
         }
         if lifted > 0 {
+            let resumed = sql(RESUMED).bind(id.0).bind(&*actor.name).bind(time(now()));
+            transaction.execute(resumed).await?;
             note(&mut transaction, actor, "ca-resumed", subject, "orders go on").await?;
         }
         around(Point::STORE_PAUSE, transaction.commit()).await?;
