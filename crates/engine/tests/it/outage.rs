@@ -6,7 +6,7 @@ use holdfast_model::{DomainId, State};
 use holdfast_store::{Account, OrderLimits};
 use holdfast_testkit::{Endpoint, Lie, eventually};
 
-use crate::kit::{Setup, World, patient, quick};
+use crate::kit::{Setup, World, actor, patient, quick};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -108,15 +108,17 @@ async fn an_outage_costs_no_name_its_place_in_the_queue() {
     let world = World::start(Setup { policy: patient(), limits, ..Setup::default() }).await;
     let first = world.add("first.test").await;
     world.reaches(first, State::Active).await;
-    world.devnet.faults().set("web-page", "404", None).unwrap();
+    let id = account(&world).await.id;
+    world.store.halt_account(id, None, &actor(), "the CA").await.unwrap();
     let mut joined = Vec::new();
     for number in 0..6 {
         let id = world.add(&format!("shop-{number}.test")).await;
         let queued = world.reaches_when(id, "the queue", |domain| domain.queued_at.is_some()).await;
         joined.push((id, queued.queued_at));
     }
-    let before = world.struck("web-page");
-    eventually(PATIENCE, "three waves", async || match world.struck("web-page") - before {
+    world.devnet.faults().set("web-page", "404", None).unwrap();
+    world.store.resume_account(id, &actor(), "the CA").await.unwrap();
+    eventually(PATIENCE, "three waves", async || match world.struck("web-page") {
         6.. => Ok(()),
         asked => Err(asked),
     })

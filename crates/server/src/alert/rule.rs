@@ -199,13 +199,19 @@ pub(super) fn ending(facts: &Facts<'_>) -> Option<Alert> {
     let over = first.not_after <= facts.now;
     let (severity, word) =
         if over { (Severity::Critical, "ended") } else { (Severity::Warning, "ends") };
-    let more = if *count < u64::from(COUNTED) { "" } else { " or more" };
+    let told = match *count {
+        1 => "1 certificate is near its end and was".to_owned(),
+        count if count < u64::from(COUNTED) => {
+            format!("{count} certificates are near their end and were")
+        }
+        count => format!("{count} or more certificates are near their end and were"),
+    };
     Some(Alert {
         code: "certificate-expiring",
         severity,
         subject: "certificates".to_owned(),
         detail: format!(
-            "Certificates near their end that were not renewed: {count}{more}; that of {} {word} at {}.",
+            "{told} not renewed; that of {} {word} at {}.",
             first.name, first.not_after
         ),
         fix: "See `holdfast domain explain NAME` for one of them: it says what keeps the next certificate away."

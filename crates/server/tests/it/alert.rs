@@ -174,7 +174,10 @@ async fn many_that_end_sooner_hide_none_that_is_late() {
         (&told["code"], &told["domains"]),
         (&json!("certificate-expiring"), &json!(["late.example.com"]))
     );
-    assert!(told["detail"].as_str().unwrap().starts_with("1 certificates are near"), "{told}");
+    assert!(
+        told["detail"].as_str().unwrap().starts_with("1 certificate is near its end and was not"),
+        "{told}"
+    );
 }
 
 fn imported(name: &str, import: Import) -> NewDomain {
