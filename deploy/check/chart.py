@@ -59,7 +59,7 @@ NOT_IN_VALUES = {
     # A pod's name is its instance id.
     "replicas.instance_id",
     # The built-in edge needs a name and an address that outlive a pod.
-    "edge.name", "edge.http", "edge.https", "edge.upstream",
+    "edge.name", "edge.http", "edge.https", "edge.redirect_port", "edge.upstream",
     # Private keys pass this listener in the clear: it belongs on the machine of who pulls.
     "edge.pull",
 }
