@@ -18,6 +18,14 @@ pub struct Nginx {
     process: Option<Process>,
 }
 
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        if let Some(process) = &self.process {
+            process.end();
+        }
+    }
+}
+
 impl Nginx {
     /// A directory and a port; nothing runs yet.
     pub fn prepare() -> Result<Self> {

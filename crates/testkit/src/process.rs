@@ -155,6 +155,17 @@ impl Process {
         self.wait(within).await
     }
 
+    /// Asks it to end (SIGTERM) and waits for a moment: a server whose children would outlive a kill.
+    pub(crate) fn end(&self) {
+        self.signal(Signal::TERM).ok();
+        for _ in 0..2000 {
+            if self.status().is_some() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Tells it that its terminal is gone (SIGHUP).
     pub fn hang_up(&self) -> Result<()> {
         self.signal(Signal::HUP)

@@ -150,7 +150,7 @@ impl Book {
 #[tokio::test]
 async fn the_printed_configuration_serves_renews_and_removes() {
     let book = Book::open().await;
-    let _nginx = book.start_nginx().await;
+    let nginx = book.start_nginx().await;
     let _agent = book.start_agent().await;
     book.replica.run(["domain", "add", "shop.test", "--wait"]).done();
     let root = word(&book.network.root());
@@ -181,4 +181,6 @@ async fn the_printed_configuration_serves_renews_and_removes() {
     })
     .await;
     book.visit("shop.test", &["--insecure"]).refused(35, &[]);
+    // Killed, it would leave its workers behind.
+    nginx.terminate(SOON).await.unwrap();
 }
