@@ -30,6 +30,8 @@ pub(crate) struct Manifest {
 struct Open {
     files: BTreeSet<String>,
     log: File,
+    /// Did the last write fail? It may have left the beginning of a line.
+    torn: bool,
 }
 
 impl Manifest {
@@ -53,7 +55,11 @@ impl Manifest {
         files::write(Point::FILE_EDGE, &path, text.as_bytes(), Access::Private)?;
         let log = OpenOptions::new().append(true).open(&path);
         let log = log.map_err(|source| unusable(&path, source))?;
-        Ok(Self { directory: directory.to_owned(), path, open: Mutex::new(Open { files, log }) })
+        Ok(Self {
+            directory: directory.to_owned(),
+            path,
+            open: Mutex::new(Open { files, log, torn: false }),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -132,11 +138,14 @@ impl Manifest {
         if names.is_empty() {
             return Ok(());
         }
-        let text: String = names.iter().map(|name| format!("{sign}{name}\n")).collect();
+        let end = if open.torn { "\n" } else { "" };
+        let lines = names.iter().map(|name| format!("{sign}{name}\n"));
+        let text: String = std::iter::once(end.to_owned()).chain(lines).collect();
         let written = around_sync(Point::FILE_EDGE, || {
             open.log.write_all(text.as_bytes())?;
             open.log.sync_data()
         });
+        open.torn = written.is_err();
         written.map_err(|source| unusable(&self.path, source))
     }
 }
@@ -170,4 +179,35 @@ fn parse(text: &str, directory: &Path) -> BTreeSet<String> {
         }
     }
     files
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_testkit::Scratch;
+
+    use super::*;
+
+    fn open(scratch: &Scratch) -> Manifest {
+        let none = || Ok(BTreeSet::new());
+        Manifest::open(scratch.path(), Path::new("/certs"), none).unwrap()
+    }
+
+    /// A full disk took the beginning of a line.
+    #[test]
+    fn what_is_entered_after_a_failed_write_is_found_again() {
+        let scratch = Scratch::new().unwrap();
+        let manifest = open(&scratch);
+        manifest
+            .enter([Path::new("/certs/a.pem"), Path::new("/elsewhere/x.pem")].into_iter())
+            .unwrap();
+        {
+            let mut open = manifest.lock();
+            open.log.write_all(b"+half").unwrap();
+            open.torn = true;
+        }
+        manifest.enter([Path::new("/certs/b.pem")].into_iter()).unwrap();
+        manifest.strike([Path::new("/certs/a.pem")].into_iter()).unwrap();
+        let again = open(&scratch);
+        assert_eq!(["a.pem", "b.pem", "x.pem"].map(|file| again.owns(file)), [false, true, false]);
+    }
 }

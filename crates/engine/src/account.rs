@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use crate::{
     ca_record::{self, CaRecord},
+    concerns::{Concerns, Failed},
     dispatch::Shared,
     waits,
 };
@@ -56,46 +57,6 @@ struct Way {
     refusals: u64,
     /// Has the CA made no order since the account last had to wait?
     in_doubt: bool,
-}
-
-/// Whom the CA has made no order for.
-#[derive(Clone, Copy, Default)]
-enum Failed {
-    #[default]
-    Nobody,
-    /// One name alone, so often.
-    One(DomainId, u32),
-    Several,
-}
-
-/// Whom a failure of the CA to make an order concerns, as far as is known.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Concerns {
-    /// Perhaps everybody: the first name that fails since an order was made.
-    Unclear,
-    /// Perhaps this name alone, which failed so often before: no other has, or others got through.
-    Name(u32),
-    /// More than one name.
-    Everybody,
-}
-
-impl Way {
-    fn concerns(&mut self, domain: DomainId) -> Concerns {
-        let is_suspect = self.record.is_suspect(domain, State::AcmeOrdering);
-        let (failed, concerns) = match self.failed {
-            Failed::Nobody => (Failed::One(domain, 1), Concerns::Unclear),
-            Failed::One(one, times) if one == domain => {
-                (Failed::One(one, times.saturating_add(1)), Concerns::Name(times))
-            }
-            Failed::One(..) | Failed::Several => (Failed::Several, Concerns::Everybody),
-        };
-        self.failed = failed;
-        match concerns {
-            Concerns::Name(times) => Concerns::Name(times),
-            _ if is_suspect => Concerns::Name(1),
-            concerns => concerns,
-        }
-    }
 }
 
 impl WayToCa {
@@ -206,7 +167,9 @@ impl WayToCa {
 
     /// Whom does it concern that the CA made no order for this name?
     pub(crate) fn concerns(&self, domain: DomainId) -> Concerns {
-        self.way().concerns(domain)
+        let mut way = self.way();
+        let is_suspect = way.record.is_suspect(domain, State::AcmeOrdering);
+        way.failed.fails(domain, is_suspect)
     }
 
     /// This name waits, and others are asked for. Gives how long, no longer than the CA asked for.
@@ -441,22 +404,6 @@ mod tests {
             drop(first);
             assert_eq!(second.await.is_none(), refused);
         }
-    }
-
-    #[test]
-    fn one_name_that_the_ca_fails_is_set_aside_until_another_fails_too() {
-        use Concerns::{Everybody, Name, Unclear};
-        let (mut way, odd, other) = (Way::default(), DomainId::new(), DomainId::new());
-        assert_eq!([way.concerns(odd), way.concerns(odd)], [Unclear, Name(1)]);
-        assert_eq!([way.concerns(other), way.concerns(odd)], [Everybody, Everybody]);
-        // An order was made.
-        way.failed = Failed::Nobody;
-        assert_eq!(way.concerns(other), Unclear);
-        // It fails again after others got through.
-        way.record.is_its_own(odd, AT);
-        way.record.done(DomainId::new(), AT);
-        way.record.is_its_own(odd, AT);
-        assert_eq!(way.concerns(odd), Name(1));
     }
 
     /// Two names that the CA refuses, each now and then, do not stop the others.

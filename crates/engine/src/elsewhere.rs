@@ -137,7 +137,7 @@ impl Elsewhere {
     }
 }
 
-/// What to do with a domain whose order is none of ours, before anything else; none: go on.
+/// What to do first with a domain whose order belongs to another CA's account; none: go on.
 pub(crate) enum Instead {
     /// Leave it to those that can go on with it.
     Leave,
@@ -181,7 +181,7 @@ mod tests {
         vec![OtherAccount { id: AccountId(Uuid::nil()), is_served }]
     }
 
-    /// Whoever was left to others may be taken from then on, so it must be told once, whoever asked meanwhile.
+    /// Domains that were left to other replicas can be claimed from then on, so the change must be reported exactly once.
     #[tokio::test(start_paused = true)]
     async fn that_nobody_is_left_is_told_once() {
         let elsewhere = Elsewhere::default();

@@ -8,6 +8,7 @@ mod account;
 mod alarm;
 mod ca_record;
 mod chores;
+mod concerns;
 mod config;
 mod dispatch;
 mod drive;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use holdfast_model::{Domain, Note, Outcome, State, Timestamp, WaitScope};
 use holdfast_store::{AccountId, CaWait, Error};
 
-use crate::{account::Concerns, dispatch::Shared};
+use crate::{concerns::Concerns, dispatch::Shared};
 
 /// The code of a wait that was noted before, as a cause.
 const RATE_LIMITED: &str = "acme-rate-limited";

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{Step, challenge, sealed_or_lost};
 use crate::{
-    account::Concerns,
+    concerns::Concerns,
     dispatch::Shared,
     waits::{self, NotNow, Waits},
 };

@@ -128,7 +128,7 @@ async fn a_rolling_change_loses_no_order_on_postgres() {
     a_rolling_change_loses_no_order(Backend::Postgres).await;
 }
 
-/// A domain in the middle of the old CA's order is removed: its replicas tear it down, and whoever is left once they are gone.
+/// A domain is removed in the middle of an order at the old CA: that CA's replicas tear it down, and once they are gone, the others do.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_domain_is_removed_in_the_middle_of_a_change() {
     let setup = Setup { engines: 0, policy: patient(), ..Setup::default() };

@@ -14,7 +14,7 @@ const GIVEN: u8 = 0;
 const AWAITED: u8 = 1;
 const BROKEN: u8 = 2;
 
-/// Where the body of a request stands, shared with whoever waits for the answer.
+/// How far the body of a request was sent, shared with the task that waits for the answer.
 #[derive(Clone, Default)]
 pub(super) struct BodyState(Arc<AtomicU8>);
 
